@@ -1,0 +1,1 @@
+"""Reads documents and finds evidence in them. Knows nothing of Qt, models or the app."""
