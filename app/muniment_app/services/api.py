@@ -94,6 +94,14 @@ class LibraryService(Protocol):
         """Remove a document and everything derived from it (not the file itself)."""
         ...
 
+    def page_text(self, document_id: str, page: int) -> str:
+        """Return the stored text of a page.
+
+        Raises:
+            KnownError: ``E-DOC-PAGE`` when there is no such page.
+        """
+        ...
+
     def search(self, query: str, k: int = 8, documents: Sequence[str] = ()) -> list[Passage]:
         """Return the best passages, best first; ``documents`` limits to these ids."""
         ...
@@ -103,7 +111,15 @@ class PageService(Protocol):
     """Pictures of pages, made by a caged worker."""
 
     def render(self, document_id: str, page: int, scale: float) -> RenderedPage:
-        """Render a page at ``scale`` pixels per point."""
+        """Render a page at ``scale`` pixels per point.
+
+        Raises:
+            KnownError: ``E-DOC-UNKNOWN``, ``E-DOC-PAGE``, ``E-DOC-MOVED``, ``E-DOC-PASSWORD``.
+        """
+        ...
+
+    def capabilities(self) -> dict[str, bool]:
+        """Return which layers of the cage round document parsers are really active here (name to active)."""
         ...
 
 

@@ -1,0 +1,72 @@
+"""The doctor command: what this installation can do here, as facts."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+
+import click
+
+from muniment_app import __version__
+from muniment_app.cli.context import Cli, json_option
+from muniment_resources.units import format_bytes
+from muniment_retrieval.store.database import sqlite_version
+
+__all__ = ["register"]
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def register(group: click.Group, cli: Cli) -> None:
+    """Add the command of this module."""
+
+    @group.command("doctor", help=cli.text("help.doctor"))
+    @json_option(cli)
+    def doctor(as_json: bool) -> None:
+        with cli.guarded(as_json):
+            headroom = cli.services.plan.headroom()
+            versions = {
+                "muniment": __version__,
+                "python": platform.python_version(),
+                "sqlite": ".".join(map(str, sqlite_version())),
+                "llama-cpp-python": _version("llama-cpp-python"),
+                "pypdfium2": _version("pypdfium2"),
+                "PySide6-Essentials": _version("PySide6-Essentials"),
+            }
+            sandbox = cli.services.pages.capabilities()
+            installed = [model.model_id for model in cli.services.models.list() if model.installed]
+            if as_json:
+                cli.emit(
+                    {
+                        "versions": versions,
+                        "system": sys.platform,
+                        "headroom": {
+                            "available_bytes": headroom.available_bytes,
+                            "binding": headroom.binding,
+                            "pressure": headroom.pressure.value,
+                            "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
+                        },
+                        "sandbox": sandbox,
+                        "models": installed,
+                    }
+                )
+                return
+            for name, version in versions.items():
+                cli.say(f"{name:20} {version or cli.text('doctor.missing')}")
+            cli.say()
+            cli.say(cli.text("doctor.headroom", bytes=format_bytes(headroom.available_bytes)))
+            for limit in headroom.limits:
+                mark = "*" if limit.name == headroom.binding else " "
+                cli.say(f"  {mark} {limit.name:40} {format_bytes(limit.bytes):>10}")
+            cli.say()
+            cli.say(cli.text("doctor.sandbox"))
+            for name, active in sandbox.items():
+                cli.say(f"    {name:20} {cli.text('doctor.on' if active else 'doctor.off')}")
+            cli.say()
+            cli.say(cli.text("doctor.models", names=", ".join(installed) or cli.text("doctor.missing")))

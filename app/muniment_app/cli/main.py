@@ -1,0 +1,71 @@
+"""Builds the command line in the user's language and runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from muniment_app import __version__
+from muniment_app.cli import asking, audit, demo, doctor, documents, models
+from muniment_app.cli.context import Cli, ServicesFactory
+from muniment_resources.i18n import LANGUAGES, Translator, detect_language
+
+__all__ = ["build", "language_of", "run"]
+
+
+def language_of(argv: Sequence[str], environ: Mapping[str, str], stored: str = "") -> str:
+    """Return the language: ``--lang``, then the stored setting, then the locale of the environment.
+
+    Looked up before the commands are built, because their help is translated too.
+    """
+    for position, argument in enumerate(argv):
+        if argument == "--lang" and position + 1 < len(argv):
+            return detect_language([argv[position + 1]])
+        if argument.startswith("--lang="):
+            return detect_language([argument.removeprefix("--lang=")])
+    return detect_language(
+        [environ.get("MUNIMENT_LANG"), stored, *(environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))]
+    )
+
+
+def build(cli: Cli) -> click.Group:
+    """Return the root command."""
+
+    @click.group(help=cli.text("help.root"), invoke_without_command=True)
+    @click.option("--home", type=click.Path(path_type=Path, file_okay=False), help=cli.text("help.home"))
+    @click.option("-w", "--workspace", default="default", help=cli.text("help.workspace"))
+    @click.option("--lang", type=click.Choice(LANGUAGES), help=cli.text("help.lang"))
+    @click.version_option(__version__, prog_name="muniment", help=cli.text("help.version"))
+    @click.help_option("--help", "-h", help=cli.text("help.help"))
+    @click.pass_context
+    def root(context: click.Context, home: Path | None, workspace: str, lang: str | None) -> None:
+        del lang  # already used to build these commands
+        cli.home, cli.workspace = home, workspace
+        if context.invoked_subcommand is None:
+            context.invoke(gui)
+
+    @root.command("gui", help=cli.text("help.gui"))
+    def gui() -> None:
+        raise SystemExit(cli.launch_gui(cli.home, cli.workspace))
+
+    for module in (demo, documents, asking, models, audit, doctor):
+        module.register(root, cli)
+    return root
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    factory: ServicesFactory,
+    launch_gui: Callable[[Path | None, str], int],
+    stored_language: str = "",
+) -> int:
+    """Run one command and return its exit code."""
+    cli = Cli(Translator(language_of(argv, environ, stored_language)), factory, launch_gui)
+    try:
+        build(cli).main(list(argv), prog_name="muniment", standalone_mode=True)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 1
+    return 0
