@@ -88,7 +88,13 @@ def _parse_box(value: str) -> Box:
 
 def register(group: click.Group, cli: Cli) -> None:
     """Add the commands of this module."""
+    _register_index(group, cli)
+    _register_library(group, cli)
+    _register_pages(group, cli)
+    _register_search(group, cli)
 
+
+def _register_index(group: click.Group, cli: Cli) -> None:
     @group.command("index", help=cli.text("help.index"))
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option("--password", help=cli.text("help.password"))
@@ -114,6 +120,8 @@ def register(group: click.Group, cli: Cli) -> None:
         if documents and all(document.status is DocumentStatus.REJECTED for document in documents):
             raise SystemExit(int(ExitCode.ERROR))
 
+
+def _register_library(group: click.Group, cli: Cli) -> None:
     @group.command("documents", help=cli.text("help.documents"))
     @json_option(cli)
     def documents_command(as_json: bool) -> None:
@@ -135,6 +143,8 @@ def register(group: click.Group, cli: Cli) -> None:
             cli.services.library.remove(found.document_id)
             cli.say(cli.text("removed", name=found.name))
 
+
+def _register_pages(group: click.Group, cli: Cli) -> None:
     @group.command("pages", help=cli.text("help.pages"))
     @click.argument("document")
     @click.argument("number", type=click.IntRange(min=1))
@@ -154,6 +164,8 @@ def register(group: click.Group, cli: Cli) -> None:
                 raise KnownError("E-FILE-WRITE", path=str(png)) from error
             cli.say(cli.text("png_written", path=str(png), width=rendered.width, height=rendered.height))
 
+
+def _register_search(group: click.Group, cli: Cli) -> None:
     @group.command("search", help=cli.text("help.search"))
     @click.argument("query")
     @click.option("-k", default=8, type=click.IntRange(1, 100), help=cli.text("help.k"))

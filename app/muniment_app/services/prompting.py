@@ -1,0 +1,61 @@
+"""Renders the answer prompt for a model: reviewed template round untrusted text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muniment_resources.prompts import AnswerPrompt, answer_prompt
+from muniment_retrieval.model import Evidence
+from muniment_retrieval.reply import question_language
+from muniment_runtime.contracts import Segment
+from muniment_runtime.engine.templates import Turn, render
+
+__all__ = ["RenderedPrompt", "render_answer_prompt"]
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    """A prompt ready for the engine.
+
+    Attributes:
+        segments: Control text is trusted; question and passages are not.
+        reply_start: What the reply already begins with; put before the model's words when they are read.
+        sha256: Hash of prompt file and template name, for the audit log.
+    """
+
+    segments: tuple[Segment, ...]
+    reply_start: str
+    sha256: str
+
+
+def _passages(prompt: AnswerPrompt, evidence: Sequence[Evidence]) -> str:
+    blocks: list[str] = []
+    header_of: dict[str, str] = {}
+    for item in evidence:
+        if not item.used:
+            continue
+        # The header of a document is shown once: repeating it costs tokens and says nothing new.
+        shown = header_of.get(item.passage.document_id)
+        header = "" if shown == item.passage.header else item.passage.header
+        header_of[item.passage.document_id] = item.passage.header
+        blocks.append(prompt.passage.format(n=item.n, header=header, text=item.text.strip()))
+    return "\n\n".join(blocks)
+
+
+def render_answer_prompt(template: str, question: str, evidence: Sequence[Evidence]) -> RenderedPrompt:
+    """Return the prompt for a question over numbered evidence, in the language of the question.
+
+    Args:
+        template: Key of the reviewed chat template of the model.
+        question: The user's words; tokenised with special tokens off.
+        evidence: Passages in the order in which the model shall read them; unused ones are skipped.
+    """
+    prompt = answer_prompt(question_language(question))
+    user = prompt.user.format(question=question, passages=_passages(prompt, evidence))
+    segments = render(
+        template, (Turn("system", prompt.system), Turn("user", user)), reply_start=prompt.reply
+    )
+    digest = hashlib.sha256(f"{template}\0{prompt.sha256}".encode()).hexdigest()
+    return RenderedPrompt(tuple(segments), prompt.reply, digest)
