@@ -10,7 +10,7 @@ from muniment_resources.prompts import AnswerPrompt, answer_prompt
 from muniment_retrieval.model import Evidence
 from muniment_retrieval.reply import question_language
 from muniment_runtime.contracts import Segment
-from muniment_runtime.engine.templates import Turn, render
+from muniment_runtime.engine.templates import Speaker, Turn, load_template
 
 __all__ = ["RenderedPrompt", "render_answer_prompt"]
 
@@ -22,7 +22,7 @@ class RenderedPrompt:
     Attributes:
         segments: Control text is trusted; question and passages are not.
         reply_start: What the reply already begins with; put before the model's words when they are read.
-        sha256: Hash of prompt file and template name, for the audit log.
+        sha256: Hash over the chat template and the prompt file, for the audit log.
     """
 
     segments: tuple[Segment, ...]
@@ -54,8 +54,7 @@ def render_answer_prompt(template: str, question: str, evidence: Sequence[Eviden
     """
     prompt = answer_prompt(question_language(question))
     user = prompt.user.format(question=question, passages=_passages(prompt, evidence))
-    segments = render(
-        template, (Turn("system", prompt.system), Turn("user", user)), reply_start=prompt.reply
-    )
-    digest = hashlib.sha256(f"{template}\0{prompt.sha256}".encode()).hexdigest()
-    return RenderedPrompt(tuple(segments), prompt.reply, digest)
+    chat = load_template(template)
+    segments = chat.render((Turn(Speaker.SYSTEM, prompt.system), Turn(Speaker.USER, user)), prompt.reply)
+    digest = hashlib.sha256(f"{chat.sha256}{prompt.sha256}".encode()).hexdigest()
+    return RenderedPrompt(segments, prompt.reply, digest)

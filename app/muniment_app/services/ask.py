@@ -1,0 +1,333 @@
+"""Answers one question: search, plan, load, generate, check. The order of records and effects is fixed here.
+
+Every decision is in the audit log before its effect can be seen: the question before the search, the plan before
+the load, ``answer.started`` before the first word, the verdict before the checked answer is returned. When the log
+cannot be written, ``E-AUDIT-WRITE`` ends the question and nothing is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+from muniment_app.services.api import (
+    Answer,
+    AnswerStatus,
+    AskEvent,
+    AskPhase,
+    AskRequest,
+    LibraryService,
+    PlanService,
+    PlanSummary,
+    Receipt,
+    Timings,
+    Usage,
+)
+from muniment_app.services.model_host import ModelHost
+from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
+from muniment_resources.errors import KnownError
+from muniment_retrieval.cite import CheckedAnswer, check_answer
+from muniment_retrieval.evidence import pack
+from muniment_retrieval.model import Citation, Evidence, Line, Passage, Sentence
+from muniment_retrieval.reply import parse_reply
+from muniment_retrieval.search import is_relevant
+from muniment_runtime.contracts import (
+    Clock,
+    FinishReason,
+    GenerateRequest,
+    GenerateResult,
+    ModelSpec,
+    Plan,
+)
+from muniment_runtime.planner.serialize import decision_record
+
+__all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "AuditLog", "Evidencer"]
+
+MAX_QUESTION_CHARACTERS = 4000
+SEARCH_K = 24
+MIN_EVIDENCE_TOKENS = 256
+"""Below this a context cannot hold even one passage beside the question."""
+
+
+class AuditLog(Protocol):
+    """Durable record of events."""
+
+    def append(self, type_: str, fields: dict[str, object], secrets: dict[str, str]) -> Receipt:
+        """Write one event; it is on disk when this returns.
+
+        Raises:
+            KnownError: ``E-AUDIT-WRITE``.
+        """
+        ...
+
+
+class Evidencer(LibraryService, Protocol):
+    """A library that also knows the lines of a page, for locating quotes."""
+
+    def lines(self, document_id: str, page: int) -> Sequence[Line]:
+        """Return the lines of a page with their boxes."""
+        ...
+
+
+@dataclass
+class _Run:
+    """Working state of one question."""
+
+    request: AskRequest
+    question: str
+    started: float
+    passages: list[Passage]
+    retrieve_s: float = 0.0
+    load_s: float = 0.0
+    plan: PlanSummary | None = None
+    evidence: tuple[Evidence, ...] = ()
+    left_out: int = 0
+    generated: GenerateResult | None = None
+    first_word_s: float | None = None
+    """From the question to the first word, as the user waits for it: search, load and prefill included."""
+
+
+class Asking:
+    """The ask service.
+
+    Args:
+        library: Searches and locates.
+        planner: Chooses what runs.
+        specs: The installed models.
+        host: Runs it.
+        audit: Records every step.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        library: Evidencer,
+        planner: PlanService,
+        specs: Callable[[], Sequence[ModelSpec]],
+        host: ModelHost,
+        audit: AuditLog,
+        clock: Clock,
+    ) -> None:
+        self._library = library
+        self._planner = planner
+        self._specs = specs
+        self._host = host
+        self._audit = audit
+        self._clock = clock
+
+    def ask(self, request: AskRequest, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]) -> Answer:
+        """Answer one question; see ``AskService``."""
+        question = request.question.strip()
+        if not question:
+            raise KnownError("E-ASK-EMPTY")
+        if len(question) > MAX_QUESTION_CHARACTERS:
+            raise KnownError("E-ASK-LONG", length=len(question), limit=MAX_QUESTION_CHARACTERS)
+        run = _Run(request, question, self._clock(), [])
+        self._audit.append(
+            "question.asked",
+            {"profile": request.profile.value, "documents": len(request.documents), "characters": len(question)},
+            {"question": question},
+        )
+        try:
+            return self._answer(run, on_event, cancelled)
+        except KnownError as error:
+            if error.code not in ("E-AUDIT-WRITE", "E-ASK-CANCELLED"):
+                self._audit.append("answer.failed", {"code": error.code}, {})
+            raise
+
+    def _answer(self, run: _Run, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]) -> Answer:
+        on_event(AskEvent(AskPhase.SEARCHING))
+        self._retrieve(run)
+        if not run.passages:
+            has_documents = bool(self._library.documents())
+            return self._not_found(run, "E-ANSWER-NOTHING-FOUND" if has_documents else "E-ANSWER-NO-DOCUMENTS")
+        if not is_relevant(run.passages):
+            return self._not_found(run, "E-ANSWER-NOTHING-FOUND")
+        self._stop_if(cancelled)
+        on_event(AskEvent(AskPhase.PLANNING, passages=len(run.passages)))
+        plan = self._planner.plan(run.request.profile, run.request.pins)
+        specs = {spec.model_id: spec for spec in self._specs()}
+        receipt = self._audit.append("runtime.decision", decision_record(plan, tuple(specs.values())), {})
+        choice = plan.choice
+        if choice is None:
+            return self._refused(run, plan, receipt)
+        spec = specs[choice.config.model_id]
+        run.plan = _summary(plan)
+        on_event(AskEvent(AskPhase.LOADING))
+        loaded, run.load_s = self._host.ensure(spec, choice.config)
+        self._stop_if(cancelled)
+        template = spec.template or ""
+        self._pack(run, template, loaded.context)
+        prompt = render_answer_prompt(template, run.question, run.evidence)
+        self._record_start(run, spec, prompt)
+        run.generated = self._generate(run, prompt, on_event, cancelled)
+        if run.generated.finish is FinishReason.CANCELLED:
+            self._stop()
+        on_event(AskEvent(AskPhase.CHECKING))
+        return self._verdict(run, prompt)
+
+    def _retrieve(self, run: _Run) -> None:
+        started = self._clock()
+        run.passages = self._library.search(run.question, SEARCH_K, run.request.documents)
+        run.retrieve_s = self._clock() - started
+        self._audit.append(
+            "retrieval.done",
+            {
+                "k": SEARCH_K,
+                "found": len(run.passages),
+                "chunks": [passage.chunk_id for passage in run.passages],
+                "scores": [f"{passage.score:.4f}" for passage in run.passages],
+                "micros": round(run.retrieve_s * 1e6),
+            },
+            {},
+        )
+
+    def _pack(self, run: _Run, template: str, context: int) -> None:
+        """Choose the passages that fit beside the question and the answer, counted by the model's own tokenizer."""
+        empty = render_answer_prompt(template, run.question, ())
+        overhead = sum(self._host.count_tokens([segment.text for segment in empty.segments]))
+        budget = context - run.request.max_tokens - overhead
+        if budget < MIN_EVIDENCE_TOKENS:
+            raise KnownError("E-EVIDENCE-BUDGET", context=context)
+        packed = pack(run.passages, budget, self._host.count_tokens)
+        run.evidence, run.left_out = packed.evidence, packed.left_out
+
+    def _record_start(self, run: _Run, spec: ModelSpec, prompt: RenderedPrompt) -> None:
+        used = [item for item in run.evidence if item.used]
+        self._audit.append(
+            "answer.started",
+            {
+                "model": spec.model_id,
+                "model_sha256": spec.sha256,
+                "prompt_sha256": prompt.sha256,
+                "max_tokens": run.request.max_tokens,
+                "temperature": "0",
+                "chunks": [item.passage.chunk_id for item in used],
+                "pages": [item.passage.page for item in used],
+                "documents": [item.passage.document_id for item in used],
+                "left_out": run.left_out,
+            },
+            {},
+        )
+
+    def _generate(
+        self, run: _Run, prompt: RenderedPrompt, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]
+    ) -> GenerateResult:
+        def on_text(untrusted_text: str) -> None:
+            if run.first_word_s is None:
+                run.first_word_s = self._clock() - run.started
+            on_event(AskEvent(AskPhase.WRITING, untrusted_text=untrusted_text))
+
+        on_event(AskEvent(AskPhase.READING, fraction=0.0))
+        return self._host.generate(
+            GenerateRequest(prompt.segments, run.request.max_tokens, stop=("\n\n\n",)),
+            on_text,
+            cancelled,
+            lambda done, total: on_event(AskEvent(AskPhase.READING, fraction=done / max(total, 1))),
+        )
+
+    def _verdict(self, run: _Run, prompt: RenderedPrompt) -> Answer:
+        assert run.generated is not None
+        reply = parse_reply(prompt.reply_start + run.generated.untrusted_text)
+        used = [item for item in run.evidence if item.used]
+        checked = check_answer(reply.untrusted_line, reply.untrusted_answer, run.question, used, self._library.lines)
+        if not checked.supported:
+            return self._not_found(run, "E-ANSWER-UNSUPPORTED", checked)
+        receipt = self._record_verdict(run, "answer.completed", checked, " ".join(s.text for s in checked.sentences))
+        return self._result(run, AnswerStatus.ANSWERED, receipt, sentences=checked.sentences, cited=checked.citations)
+
+    def _record_verdict(self, run: _Run, type_: str, checked: CheckedAnswer | None, text: str) -> Receipt:
+        fields: dict[str, object] = {"left_out": run.left_out}
+        if checked is not None:
+            fields["support"] = [sentence.support.value for sentence in checked.sentences]
+            fields["citations"] = [
+                {"n": c.n, "document": c.document_id, "page": c.page, "support": c.support.value}
+                for c in checked.citations
+            ]
+        if run.generated is not None:
+            fields.update(
+                prompt_tokens=run.generated.prompt_tokens,
+                completion_tokens=run.generated.completion_tokens,
+                finish=run.generated.finish.value,
+                ttft_micros=round(run.generated.ttft_s * 1e6),
+                tpot_micros=round(run.generated.tpot_s * 1e6),
+            )
+        return self._audit.append(type_, fields, {"answer": text} if text else {})
+
+    def _not_found(self, run: _Run, code: str, checked: CheckedAnswer | None = None) -> Answer:
+        text = "" if checked is None else " ".join(sentence.text for sentence in checked.sentences)
+        receipt = self._record_verdict(run, "answer.not_found", checked, text)
+        return self._result(run, AnswerStatus.NOT_FOUND, receipt, reason=code, nearest=tuple(run.passages[:3]))
+
+    def _refused(self, run: _Run, plan: Plan, decision: Receipt) -> Answer:
+        missing_mib = -(-plan.unblock_bytes // 2**20)
+        receipt = self._audit.append("answer.refused", {"missing_mib": missing_mib, "decision": decision.seq}, {})
+        return self._result(
+            run,
+            AnswerStatus.REFUSED,
+            receipt,
+            reason="E-PLAN-NOTHING-FITS",
+            reason_params={"missing_mib": missing_mib},
+        )
+
+    def _result(
+        self,
+        run: _Run,
+        status: AnswerStatus,
+        receipt: Receipt,
+        sentences: tuple[Sentence, ...] = (),
+        cited: tuple[Citation, ...] = (),
+        reason: str | None = None,
+        reason_params: Mapping[str, str | int | float] | None = None,
+        nearest: tuple[Passage, ...] = (),
+    ) -> Answer:
+        done = run.generated
+        total_s = self._clock() - run.started
+        return Answer(
+            status=status,
+            answer=" ".join(sentence.text for sentence in sentences),
+            sentences=sentences,
+            citations=cited,
+            evidence=run.evidence,
+            left_out=run.left_out,
+            plan=run.plan,
+            timings=Timings(
+                run.retrieve_s,
+                run.load_s,
+                0.0 if done is None else done.prefill_s,
+                run.first_word_s or 0.0,
+                0.0 if done is None else done.tpot_s,
+                total_s,
+            ),
+            usage=Usage(0, 0) if done is None else Usage(done.prompt_tokens, done.completion_tokens),
+            audit=receipt,
+            reason=reason,
+            reason_params=reason_params or {},
+            nearest=nearest,
+        )
+
+    def _stop_if(self, cancelled: Callable[[], bool]) -> None:
+        if cancelled():
+            self._stop()
+
+    def _stop(self) -> NoReturn:
+        self._audit.append("answer.cancelled", {}, {})
+        raise KnownError("E-ASK-CANCELLED")
+
+
+def _summary(plan: Plan) -> PlanSummary:
+    """Describe the chosen candidate; ``rung`` counts the better candidates that did not fit."""
+    choice = plan.choice
+    assert choice is not None and plan.chosen is not None
+    return PlanSummary(
+        model=choice.config.model_id,
+        quantization=choice.quantization,
+        context=choice.config.context,
+        kv_type=choice.config.kv_type.value,
+        sequences=choice.config.sequences,
+        rung=0,
+        reason=choice.reason,
+        need_bytes=choice.need.total_bytes,
+        headroom_bytes=plan.headroom.available_bytes,
+    )
