@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.backends.base import Backend
@@ -18,7 +17,7 @@ from muniment_runtime.contracts import (
     RunConfig,
 )
 
-__all__ = ["AuditSink", "ModelHost", "WorkerProcess"]
+__all__ = ["AuditSink", "ModelHost"]
 
 log = logging.getLogger(__name__)
 
@@ -26,29 +25,23 @@ AuditSink = Callable[[str, dict[str, object], dict[str, str]], object]
 """Writes one event durably: (type, fields, sensitive values)."""
 
 
-class WorkerProcess(Backend, Protocol):
-    """A backend in a child process."""
-
-    def close(self) -> None:
-        """End the process. Idempotent."""
-        ...
-
-
 class ModelHost:
     """Owner of the inference worker.
 
     Args:
-        start: Starts a fresh worker.
+        start: Starts a worker, or a new one after a death, and returns the backend in it.
+        stop: Ends the worker. Idempotent.
         audit: Records loads, starts and deaths before they have an effect.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, start: Callable[[], WorkerProcess], audit: AuditSink, clock: Clock) -> None:
+    def __init__(self, start: Callable[[], Backend], stop: Callable[[], None], audit: AuditSink, clock: Clock) -> None:
         self._start = start
+        self._stop = stop
         self._audit = audit
         self._clock = clock
         self._lock = threading.RLock()
-        self._worker: WorkerProcess | None = None
+        self._worker: Backend | None = None
         self._loaded: LoadedModel | None = None
         self._config: RunConfig | None = None
         self._sha256 = ""
@@ -107,13 +100,14 @@ class ModelHost:
         """End the worker."""
         with self._lock:
             self._drop({"cause": "closed"})
+            self._stop()
 
-    def _current(self) -> WorkerProcess:
+    def _current(self) -> Backend:
         if self._worker is None or self._loaded is None:
             raise KnownError("E-MODEL-NOT-LOADED")
         return self._worker
 
-    def _worker_or_start(self) -> WorkerProcess:
+    def _worker_or_start(self) -> Backend:
         if self._worker is None:
             self._audit("worker.started", {"role": "inference"}, {})
             self._worker = self._start()
@@ -126,7 +120,6 @@ class ModelHost:
         worker, self._worker, self._loaded, self._config = self._worker, None, None, None
         if worker is None:
             return
-        worker.close()
         self._audit("worker.exited", {"role": "inference", **{name: str(value) for name, value in fields.items()}}, {})
 
 
