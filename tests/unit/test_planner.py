@@ -304,6 +304,15 @@ def test_explanation_names_the_model_and_all_bytes() -> None:
     assert "Weights: 400 MiB" in text
 
 
+def test_rejected_lines_name_the_least_that_is_missing_once_per_context() -> None:
+    plan = plan_of([SMALL, MEDIUM], 600)
+    lines = explain(plan)
+    missing = [line.params["missing_bytes"] for line in lines if line.key == "plan.needs_more_memory"]
+    contexts = (2048, 4096, 8192)
+    least = [estimate(spec, RunConfig("m", n, ubatch=64)).total_bytes for spec in (MEDIUM, SMALL) for n in contexts]
+    assert missing == [need + (512 - 600) * MIB for need in least]
+
+
 def test_five_hundred_candidates() -> None:
     specs = [spec_of(f"model-{number:03}", parameters=10_000_000 * number) for number in range(1, 60)]
     plan = plan_of(specs, profile=Profile.BATCH)

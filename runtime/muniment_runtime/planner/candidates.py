@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from muniment_runtime.contracts import KvType, ModelSpec, Pins, Profile, RunConfig
 from muniment_runtime.planner.need import CONTEXT_STEP, padded
 
@@ -33,27 +31,31 @@ def configurations(spec: ModelSpec, profile: Profile, pins: Pins, needed_context
     """Return the configurations of one model.
 
     Flash attention is on for all: safe with these cache types and physical batches of at least 64, and it saves GiBs at
-    long contexts. A quantized cache is enumerated once per context: no size of batch changes its verdict before it was
-    measured.
+    long contexts. A quantized cache that nobody pinned gives one configuration a model: neither context nor batch
+    changes its verdict before it was measured.
     """
-    sequences: Sequence[int] = (pins.sequences,) if pins.sequences is not None else _SEQUENCES[profile]
-    found: list[RunConfig] = []
-    for context in contexts(spec, pins, needed_context):
-        for kv_type in (pins.kv_type,) if pins.kv_type is not None else tuple(KvType):
-            full = kv_type is KvType.F16 or pins.kv_type is not None
-            for count in sequences if full else sequences[-1:]:
-                found.extend(
-                    RunConfig(
-                        model_id=spec.model_id,
-                        context=context,
-                        kv_type=kv_type,
-                        sequences=count,
-                        batch=_BATCH,
-                        ubatch=ubatch,
-                        threads=threads,
-                    )
-                    for ubatch in (UBATCHES if full else UBATCHES[:1])
-                )
+    sequences = _SEQUENCES[profile] if pins.sequences is None else (pins.sequences,)
+    tried = contexts(spec, pins, needed_context)
+
+    def at(context: int, kv_type: KvType, count: int, ubatch: int) -> RunConfig:
+        return RunConfig(
+            model_id=spec.model_id,
+            context=context,
+            kv_type=kv_type,
+            sequences=count,
+            batch=_BATCH,
+            ubatch=ubatch,
+            threads=threads,
+        )
+
+    found = [
+        at(context, pins.kv_type or KvType.F16, count, ubatch)
+        for context in tried
+        for count in sequences
+        for ubatch in UBATCHES
+    ]
+    if pins.kv_type is None:
+        found.append(at(tried[0], KvType.Q8_0, sequences[-1], UBATCHES[0]))
     return found
 
 

@@ -61,26 +61,33 @@ def budget_lines(need: Need) -> list[Line]:
 
 
 def rejected_lines(plan: Plan) -> list[Line]:
-    """Return why each other candidate was not chosen; neighbours of one model with the same verdict share a line.
+    """Return why each other candidate was not chosen.
 
-    The first of such neighbours speaks for all: candidates differ only in the size of their steps there.
+    Candidates of one model with the same context, cache and verdict differ only in the size of their steps: one line
+    speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives worth a line.
     """
-    lines: list[Line] = []
-    seen: set[tuple[str, str, str, int]] = set()
+    groups: dict[tuple[str, int, str, str], Candidate] = {}
     for index, candidate in enumerate(plan.candidates):
+        mark = (candidate.config.model_id, candidate.config.context, str(candidate.config.kv_type), candidate.reason)
+        if index != plan.chosen and (mark not in groups or _missing(candidate) < _missing(groups[mark])):
+            groups[mark] = candidate
+    if plan.choice is not None:
+        config = plan.choice.config
+        groups.pop((config.model_id, config.context, str(config.kv_type), "not_best"), None)
+    lines: list[Line] = []
+    for candidate in groups.values():
         config = candidate.config
-        mark = (config.model_id, candidate.reason, str(config.kv_type), config.context)
-        if index == plan.chosen or mark in seen:
-            continue
-        seen.add(mark)
-        lines.append(
-            Line(
-                "plan.candidate",
-                {"model": config.model_id, "context": config.context, "kv_type": str(config.kv_type)},
-            )
-        )
-        lines.append(Line(f"plan.{candidate.reason}", candidate.reason_params))
+        params: dict[str, str | int | float] = {
+            "model": config.model_id,
+            "context": config.context,
+            "kv_type": str(config.kv_type),
+        }
+        lines += [Line("plan.candidate", params), Line(f"plan.{candidate.reason}", candidate.reason_params)]
     return lines
+
+
+def _missing(candidate: Candidate) -> int:
+    return int(candidate.reason_params.get("missing_bytes", 0))
 
 
 def _blocked(plan: Plan) -> list[Line]:
