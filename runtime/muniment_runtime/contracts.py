@@ -241,6 +241,7 @@ class Plan:
     Attributes:
         chosen: Index into ``candidates``, or ``None`` when nothing fits.
         unblock_bytes: When nothing fits: bytes missing for the cheapest candidate, else 0.
+        ladder: Indices of the fitting candidates to step down to from the choice, next rung first.
     """
 
     profile: Profile
@@ -250,6 +251,7 @@ class Plan:
     candidates: tuple[Candidate, ...]
     chosen: int | None
     unblock_bytes: int = 0
+    ladder: tuple[int, ...] = ()
 
     @property
     def choice(self) -> Candidate | None:

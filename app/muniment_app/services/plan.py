@@ -1,0 +1,108 @@
+"""Plans for the installed models against live or assumed headroom. Loads nothing and starts no process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from muniment_resources.errors import KnownError
+from muniment_runtime.contracts import Headroom, HeadroomProbe, LoadedModel, ModelSpec, Pins, Plan, Profile
+from muniment_runtime.headroom.chain import released, what_if
+from muniment_runtime.planner.plan import default_margin, make_plan
+from muniment_runtime.planner.prior import SpeedPrior
+
+__all__ = ["NEEDED_CONTEXT", "LocalPlanService"]
+
+NEEDED_CONTEXT: Mapping[Profile, int] = MappingProxyType(
+    {Profile.REALTIME: 2048, Profile.BATCH: 4096, Profile.EXTRACTION: 4096}
+)
+"""Tokens that a task needs at least: instructions, evidence, question and answer.
+
+About five passages fit into 2,048 tokens, which a small model on two cores reads within half a minute; tasks without a
+person waiting take twice the evidence.
+"""
+
+# llama.cpp allows 256 sequences; no catalogue model was trained for a context above this.
+_MAX_SEQUENCES = 256
+_MAX_CONTEXT = 1 << 20
+_MAX_BYTES = 1 << 50
+
+
+class LocalPlanService:
+    """Implements ``PlanService``.
+
+    Args:
+        specs: Returns the installed models.
+        probe: Measures headroom.
+        running: Returns what is loaded now, if anything.
+        threads: Threads that the model may use.
+        prior: Believed speed of this device, used for predictions until measured.
+        needed_context: Tokens each profile's task needs at least.
+    """
+
+    def __init__(
+        self,
+        specs: Callable[[], Sequence[ModelSpec]],
+        probe: HeadroomProbe,
+        running: Callable[[], LoadedModel | None],
+        threads: int = 2,
+        prior: SpeedPrior | None = None,
+        needed_context: Mapping[Profile, int] = NEEDED_CONTEXT,
+    ) -> None:
+        self._specs = specs
+        self._probe = probe
+        self._running = running
+        self._threads = threads
+        self._prior = prior or SpeedPrior()
+        self._needed_context = needed_context
+
+    def headroom(self) -> Headroom:
+        """Measure headroom now."""
+        return self._probe.measure()
+
+    def plan(
+        self, profile: Profile = Profile.REALTIME, pins: Pins | None = None, headroom_bytes: int | None = None
+    ) -> Plan:
+        """Plan for the installed models.
+
+        A plan replaces what runs, so the private memory of the running model counts as free. ``headroom_bytes`` asks
+        about a device that has exactly these bytes free and no more; the reserve is computed from the same figure.
+
+        Raises:
+            KnownError: ``E-MODEL-NONE``, ``E-PLAN-MODEL`` when the pinned model is not installed, ``E-PLAN-PIN`` when
+                a pinned number is out of range.
+        """
+        wanted = pins or Pins()
+        _check("context", wanted.context, 1, _MAX_CONTEXT)
+        _check("sequences", wanted.sequences, 1, _MAX_SEQUENCES)
+        _check("headroom", headroom_bytes, 0, _MAX_BYTES)
+        specs = self._specs()
+        if not specs:
+            raise KnownError("E-MODEL-NONE")
+        if wanted.model_id is not None and all(spec.model_id != wanted.model_id for spec in specs):
+            raise KnownError("E-PLAN-MODEL", model=wanted.model_id)
+        headroom = self._live() if headroom_bytes is None else what_if(headroom_bytes)
+        return make_plan(
+            specs,
+            headroom,
+            profile,
+            wanted,
+            self._needed_context[profile],
+            default_margin(headroom),
+            self._prior,
+            self._threads,
+        )
+
+    def running(self) -> LoadedModel | None:
+        """Return what is loaded now, read back from the worker."""
+        return self._running()
+
+    def _live(self) -> Headroom:
+        loaded = self._running()
+        measured = self._probe.measure()
+        return measured if loaded is None else released(measured, loaded.anonymous_bytes)
+
+
+def _check(name: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise KnownError("E-PLAN-PIN", name=name, value=value, low=low, high=high)

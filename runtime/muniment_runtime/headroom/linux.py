@@ -1,0 +1,185 @@
+"""Pure parsers and formulas for memory limits on Linux. No file is read here.
+
+Page cache is never counted as used: clean file pages come back when memory is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+__all__ = [
+    "CgroupMount",
+    "Psi",
+    "ancestors",
+    "cgroup_path",
+    "find_mounts",
+    "parse_meminfo",
+    "parse_psi",
+    "parse_stat",
+    "v1_available_bytes",
+    "v2_available_bytes",
+]
+
+
+@dataclass(frozen=True)
+class Psi:
+    """Share of the last ten seconds in which some or all tasks waited for memory, in percent."""
+
+    some_avg10: float
+    full_avg10: float
+
+
+@dataclass(frozen=True)
+class CgroupMount:
+    """A mounted hierarchy that can limit memory.
+
+    Attributes:
+        version: 1 or 2.
+        point: Where it is mounted.
+        root: Which control group the mount shows as its root; not ``/`` inside many containers.
+    """
+
+    version: int
+    point: PurePosixPath
+    root: PurePosixPath
+
+
+def parse_meminfo(text: str) -> tuple[int, int]:
+    """Return (available, total) bytes of ``/proc/meminfo``, 0 for what is missing.
+
+    Kernels before 3.14 have no ``MemAvailable``; free memory plus page cache stands in for it.
+    """
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if fields and fields[0].isdigit():
+            values[name.strip()] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    total = values.get("MemTotal", 0)
+    if "MemAvailable" in values:
+        return values["MemAvailable"], total
+    cache = values.get("Buffers", 0) + values.get("Cached", 0) - values.get("Shmem", 0)
+    return values.get("MemFree", 0) + max(0, cache), total
+
+
+def parse_stat(text: str) -> dict[str, int]:
+    """Return the ``name value`` lines of ``memory.stat``; other lines are skipped."""
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == 2 and fields[1].isdigit():
+            values[fields[0]] = int(fields[1])
+    return values
+
+
+def parse_psi(text: str) -> Psi | None:
+    """Return the ten second averages of a pressure file, ``None`` when it holds no ``some`` line."""
+    averages: dict[str, float] = {}
+    for line in text.splitlines():
+        kind, *fields = line.split() or [""]
+        for item in fields:
+            name, _, value = item.partition("=")
+            if name == "avg10":
+                try:
+                    averages[kind] = float(value)
+                except ValueError:
+                    return None
+    if "some" not in averages:
+        return None
+    return Psi(averages["some"], averages.get("full", 0.0))
+
+
+def find_mounts(mountinfo: str) -> list[CgroupMount]:
+    """Return the memory-limiting hierarchies of ``/proc/self/mountinfo``: v1 ``memory`` and v2.
+
+    Line format (proc_pid_mountinfo(5)): ids, device, root, mount point, options, ``-``, type, source, super options.
+    """
+    mounts: list[CgroupMount] = []
+    for line in mountinfo.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields, tail = left.split(), right.split()
+        if not separator or len(fields) < 5 or len(tail) < 3:
+            continue
+        root, point = PurePosixPath(_unescape(fields[3])), PurePosixPath(_unescape(fields[4]))
+        if tail[0] == "cgroup2":
+            mounts.append(CgroupMount(2, point, root))
+        elif tail[0] == "cgroup" and "memory" in tail[2].split(","):
+            mounts.append(CgroupMount(1, point, root))
+    return mounts
+
+
+def _unescape(field: str) -> str:
+    """Undo the octal escapes that the kernel uses for white space in paths."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, character)
+    return field
+
+
+def cgroup_path(cgroup: str, version: int) -> PurePosixPath | None:
+    """Return this process's control group from ``/proc/self/cgroup``, ``None`` when there is none.
+
+    Lines are ``id:controllers:path``; v2 is the line with id 0 and no controllers.
+    """
+    for line in cgroup.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) != 3:
+            continue
+        number, controllers, path = fields
+        matches = number == "0" and not controllers if version == 2 else "memory" in controllers.split(",")
+        if matches:
+            return PurePosixPath(path)
+    return None
+
+
+def ancestors(mount: CgroupMount, path: PurePosixPath) -> list[PurePosixPath]:
+    """Return the paths below the mount point to look at, outermost first, ``.`` being the mount's own root.
+
+    A container may see its path as on the host while its mount starts at that very group; a path that does not lie
+    under the mount's root (other namespace, ``..``) leaves the mount's root alone.
+    """
+    if ".." in path.parts:
+        return [PurePosixPath()]
+    try:
+        inside = path.relative_to(mount.root)
+    except ValueError:
+        return [PurePosixPath()]
+    return [*reversed(inside.parents), inside] if inside.parts else [PurePosixPath()]
+
+
+def v1_available_bytes(limit: str, usage: str, stat: Mapping[str, int], total_bytes: int) -> tuple[int, int] | None:
+    """Return (available, limit) bytes of one v1 group, ``None`` when it sets no limit or cannot be read.
+
+    limit - usage + total_inactive_file + total_active_file. "Unlimited" is a huge number in v1, so a limit at or above
+    physical memory is no limit.
+    """
+    if not limit.strip().isdigit() or not usage.strip().isdigit():
+        return None
+    limit_bytes = int(limit)
+    if total_bytes and limit_bytes >= total_bytes:
+        return None
+    cache = stat.get("total_inactive_file", 0) + stat.get("total_active_file", 0)
+    return _clamped(limit_bytes, int(usage), cache), limit_bytes
+
+
+def v2_available_bytes(
+    maxima: Sequence[str], current: str, stat: Mapping[str, int], total_bytes: int
+) -> tuple[int, int] | None:
+    """Return (available, limit) bytes of one v2 group, ``None`` when it sets no limit or cannot be read.
+
+    min(max, high) - current + inactive_file + active_file + slab_reclaimable; ``maxima`` are the texts of both files.
+    """
+    limits = [int(text) for text in maxima if text.strip().isdigit()]
+    if not limits or not current.strip().isdigit():
+        return None
+    limit_bytes = min(limits)
+    if total_bytes and limit_bytes >= total_bytes:
+        return None
+    cache = stat.get("inactive_file", 0) + stat.get("active_file", 0) + stat.get("slab_reclaimable", 0)
+    return _clamped(limit_bytes, int(current), cache), limit_bytes
+
+
+def _clamped(limit_bytes: int, usage_bytes: int, cache_bytes: int) -> int:
+    """Usage and cache are read at different moments, so the cache may seem larger than the usage."""
+    return max(0, limit_bytes - max(0, usage_bytes - cache_bytes))

@@ -1,0 +1,119 @@
+"""A plan in words and bytes: text keys with their values, for the window, the command line and reports alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muniment_resources.units import format_bytes
+from muniment_runtime.contracts import Candidate, Headroom, Need, Plan
+from muniment_runtime.headroom.chain import split_name
+
+__all__ = ["Line", "budget_lines", "explain", "limit_lines", "rejected_lines"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: a key of the text catalogue and the values of its placeholders."""
+
+    key: str
+    params: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+def explain(plan: Plan) -> list[Line]:
+    """Return the whole explanation: limits, choice or what is missing, the budget, the forecast, the rejected."""
+    lines = limit_lines(plan.headroom)
+    lines.append(Line("plan.margin_line", {"margin": format_bytes(plan.margin_bytes)}))
+    choice = plan.choice
+    if choice is None:
+        lines += _blocked(plan)
+    else:
+        lines.append(Line(f"plan.{choice.reason}", choice.reason_params))
+        lines += budget_lines(choice.need)
+        lines += _forecast(choice)
+    return lines + rejected_lines(plan)
+
+
+def limit_lines(headroom: Headroom) -> list[Line]:
+    """Return the limit chain, outermost first, then the link that binds."""
+    lines = []
+    for limit in headroom.limits:
+        key, detail = split_name(limit.name)
+        lines.append(Line(f"plan.limit.{key}", {"detail": detail, "size": format_bytes(limit.bytes)}))
+    key, detail = split_name(headroom.binding)
+    size = format_bytes(headroom.available_bytes)
+    return [*lines, Line(f"plan.binding.{key}", {"detail": detail, "size": size})]
+
+
+def budget_lines(need: Need) -> list[Line]:
+    """Return the need line by line; lines of zero bytes are left out, the total is last."""
+    parts = (
+        ("weights", need.weights_bytes),
+        ("kv", need.kv_bytes),
+        ("recurrent", need.recurrent_bytes),
+        ("compute", need.compute_bytes),
+        ("output", need.output_bytes),
+        ("base", need.base_bytes),
+        ("residual", need.residual_bytes),
+    )
+    lines = [Line(f"plan.need.{name}", {"size": format_bytes(size)}) for name, size in parts if size]
+    return [*lines, Line("plan.need.total", {"size": format_bytes(need.total_bytes)})]
+
+
+def rejected_lines(plan: Plan) -> list[Line]:
+    """Return why each other candidate was not chosen.
+
+    Candidates of one model with the same context, cache and verdict differ only in the size of their steps: one line
+    speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives worth a line.
+    """
+    groups: dict[tuple[str, int, str, str], Candidate] = {}
+    for index, candidate in enumerate(plan.candidates):
+        mark = (candidate.config.model_id, candidate.config.context, str(candidate.config.kv_type), candidate.reason)
+        if index != plan.chosen and (mark not in groups or _missing(candidate) < _missing(groups[mark])):
+            groups[mark] = candidate
+    if plan.choice is not None:
+        config = plan.choice.config
+        groups.pop((config.model_id, config.context, str(config.kv_type), "not_best"), None)
+    lines: list[Line] = []
+    for candidate in groups.values():
+        config = candidate.config
+        params: dict[str, str | int | float] = {
+            "model": config.model_id,
+            "context": config.context,
+            "kv_type": str(config.kv_type),
+        }
+        lines += [Line("plan.candidate", params), Line(f"plan.{candidate.reason}", candidate.reason_params)]
+    return lines
+
+
+def _missing(candidate: Candidate) -> int:
+    return int(candidate.reason_params.get("missing_bytes", 0))
+
+
+def _blocked(plan: Plan) -> list[Line]:
+    lines = [Line("plan.nothing")]
+    if plan.unblock_bytes:
+        lines = [Line("plan.nothing_fits", {"missing": format_bytes(plan.unblock_bytes)})]
+    for candidate in plan.candidates:
+        if candidate.reason == "pinned_out" and candidate.reason_params.get("would_fit") == 1:
+            config = candidate.config
+            lines.append(
+                Line(
+                    "plan.would_fit",
+                    {
+                        "model": config.model_id,
+                        "quantization": candidate.quantization,
+                        "context": config.context,
+                        "need": format_bytes(candidate.need.total_bytes),
+                    },
+                )
+            )
+    return lines
+
+
+def _forecast(candidate: Candidate) -> list[Line]:
+    prediction = candidate.prediction
+    if prediction.ttft_s is None or prediction.tpot_s is None:
+        return []
+    params = {"ttft": f"{prediction.ttft_s:.1f}", "tpot_ms": f"{prediction.tpot_s * 1000:.0f}"}
+    return [Line(f"plan.forecast.{prediction.basis}", params)]

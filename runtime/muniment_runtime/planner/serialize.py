@@ -1,0 +1,216 @@
+"""Plans as JSON: the shape of ``plan --json``, and a record for the audit log that replays to the same choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muniment_resources.errors import KnownError
+from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Plan, Prediction, Profile
+from muniment_runtime.planner.plan import RULES, microseconds
+from muniment_runtime.planner.rank import Entry, choose
+
+__all__ = ["decision_record", "plan_json", "replay"]
+
+_RECORD_VERSION = 1
+_NEED_LINES = (
+    "weights_bytes",
+    "kv_bytes",
+    "recurrent_bytes",
+    "compute_bytes",
+    "output_bytes",
+    "base_bytes",
+    "residual_bytes",
+)
+
+
+def plan_json(plan: Plan) -> dict[str, object]:
+    """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates."""
+    candidates = [_candidate_json(candidate) for candidate in plan.candidates]
+    return {
+        "headroom": _headroom_json(plan.headroom),
+        "margin_bytes": plan.margin_bytes,
+        "candidates": candidates,
+        "chosen": None if plan.chosen is None else candidates[plan.chosen],
+        "ladder": [candidates[index] for index in plan.ladder],
+    }
+
+
+def _headroom_json(headroom: Headroom) -> dict[str, object]:
+    return {
+        "available_bytes": headroom.available_bytes,
+        "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
+        "pressure": str(headroom.pressure),
+    }
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, object]:
+    config, prediction = candidate.config, candidate.prediction
+    return {
+        "model": config.model_id,
+        "quantization": candidate.quantization,
+        "context": config.context,
+        "kv_type": str(config.kv_type),
+        "sequences": config.sequences,
+        "ubatch": config.ubatch,
+        "flash_attention": config.flash_attention,
+        "need": {**_need_lines(candidate.need), "total_bytes": candidate.need.total_bytes},
+        "prediction": {
+            "ttft_s": prediction.ttft_s,
+            "tpot_s": prediction.tpot_s,
+            "tokens_per_s": prediction.tokens_per_s,
+            "quality": prediction.quality,
+            "basis": prediction.basis,
+        },
+        "fits": candidate.fits,
+        "reason": candidate.reason,
+    }
+
+
+def _need_lines(need: Need) -> dict[str, int]:
+    return {
+        "weights_bytes": need.weights_bytes,
+        "kv_bytes": need.kv_bytes,
+        "recurrent_bytes": need.recurrent_bytes,
+        "compute_bytes": need.compute_bytes,
+        "output_bytes": need.output_bytes,
+        "base_bytes": need.base_bytes,
+        "residual_bytes": need.residual_bytes,
+    }
+
+
+def decision_record(plan: Plan, specs: Sequence[ModelSpec]) -> dict[str, object]:
+    """Return everything that went into the choice, with whole numbers and strings only.
+
+    Times are microseconds, so that no float has to survive a canonical encoding; what is unknown or not pinned is left
+    out, and ``chosen`` is -1 when nothing fits. Paths are left out: they may name people.
+    """
+    used = {candidate.config.model_id for candidate in plan.candidates}
+    pins: dict[str, object] = {}
+    if plan.pins.model_id is not None:
+        pins["model"] = plan.pins.model_id
+    if plan.pins.context is not None:
+        pins["context"] = plan.pins.context
+    if plan.pins.sequences is not None:
+        pins["sequences"] = plan.pins.sequences
+    if plan.pins.kv_type is not None:
+        pins["kv_type"] = str(plan.pins.kv_type)
+    return {
+        "version": _RECORD_VERSION,
+        "profile": str(plan.profile),
+        "headroom": {
+            **_headroom_json(plan.headroom),
+            "total_bytes": plan.headroom.total_bytes,
+            "binding": plan.headroom.binding,
+        },
+        "margin_bytes": plan.margin_bytes,
+        "pins": pins,
+        "models": [
+            {
+                "model": spec.model_id,
+                "sha256": spec.sha256,
+                "architecture": spec.architecture,
+                "parameters": spec.parameters,
+                "weights_bytes": spec.weights_bytes,
+                "context_train": spec.context_train,
+            }
+            for spec in sorted(specs, key=lambda item: item.model_id)
+            if spec.model_id in used
+        ],
+        "candidates": [_candidate_record(candidate) for candidate in plan.candidates],
+        "chosen": -1 if plan.chosen is None else plan.chosen,
+        "ladder": list(plan.ladder),
+        "unblock_bytes": plan.unblock_bytes,
+    }
+
+
+def _candidate_record(candidate: Candidate) -> dict[str, object]:
+    config = candidate.config
+    return {
+        "model": config.model_id,
+        "quantization": candidate.quantization,
+        "context": config.context,
+        "kv_type": str(config.kv_type),
+        "sequences": config.sequences,
+        "batch": config.batch,
+        "ubatch": config.ubatch,
+        "flash_attention": int(config.flash_attention),
+        "mmap": int(config.mmap),
+        "device_layers": config.device_layers,
+        "threads": config.threads,
+        "need": _need_lines(candidate.need),
+        "prediction": _prediction_record(candidate.prediction),
+        "fits": int(candidate.fits),
+        "reason": candidate.reason,
+    }
+
+
+def _prediction_record(prediction: Prediction) -> dict[str, object]:
+    fixed = {
+        "ttft_us": microseconds(prediction.ttft_s),
+        "tpot_us": microseconds(prediction.tpot_s),
+        "millitokens_per_s": None if prediction.tokens_per_s is None else round(prediction.tokens_per_s * 1000),
+        "quality_ppm": None if prediction.quality is None else round(prediction.quality * 1_000_000),
+    }
+    known: dict[str, object] = {name: value for name, value in fixed.items() if value is not None}
+    return {**known, "basis": prediction.basis}
+
+
+def replay(record: Mapping[str, object]) -> int | None:
+    """Return the choice that the recorded numbers lead to, computed anew and without looking at the recorded one.
+
+    Raises:
+        KnownError: ``E-PLAN-RECORD`` when the record lacks something or holds something else than it should.
+    """
+    try:
+        profile = Profile(_text(record, "profile"))
+        available = _whole(_table(record, "headroom"), "available_bytes")
+        models = {_text(model, "model"): model for model in _rows(record, "models")}
+        entries = [_entry(row, models[_text(row, "model")]) for row in _rows(record, "candidates")]
+        return choose(profile, entries, available, _whole(record, "margin_bytes"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise KnownError("E-PLAN-RECORD") from error
+
+
+def _entry(row: Mapping[str, object], model: Mapping[str, object]) -> Entry:
+    need = _table(row, "need")
+    prediction = _table(row, "prediction")
+    return Entry(
+        allowed=_text(row, "reason") not in RULES,
+        need_bytes=sum(_whole(need, line) for line in _NEED_LINES),
+        parameters=_whole(model, "parameters"),
+        weights_bytes=_whole(model, "weights_bytes"),
+        ttft_us=_whole(prediction, "ttft_us") if "ttft_us" in prediction else None,
+        model_id=_text(row, "model"),
+        context=_whole(row, "context"),
+        kv_type=_text(row, "kv_type"),
+        sequences=_whole(row, "sequences"),
+        ubatch=_whole(row, "ubatch"),
+    )
+
+
+def _whole(table: Mapping[str, object], name: str) -> int:
+    value = table[name]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(name)
+    return value
+
+
+def _text(table: Mapping[str, object], name: str) -> str:
+    value = table[name]
+    if not isinstance(value, str):
+        raise TypeError(name)
+    return value
+
+
+def _table(table: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = table[name]
+    if not isinstance(value, Mapping):
+        raise TypeError(name)
+    return value
+
+
+def _rows(table: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    value = table[name]
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise TypeError(name)
+    return value

@@ -1,0 +1,134 @@
+"""Properties of need and choice that hold for all models, settings and headrooms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muniment_runtime.contracts import KvType, LayerKv, ModelSpec, Pins, Plan, Profile, RunConfig
+from muniment_runtime.headroom.chain import what_if
+from muniment_runtime.planner.need import estimate
+from muniment_runtime.planner.plan import entries_of, make_plan
+from muniment_runtime.planner.rank import order_key
+from muniment_runtime.planner.serialize import decision_record, replay
+from tests.unit.planner_specs import spec_of
+
+MIB = 1 << 20
+
+
+@st.composite
+def specs(draw: st.DrawFn, model_id: str = "m") -> ModelSpec:
+    heads_kv = draw(st.integers(1, 8))
+    head_dim = draw(st.sampled_from([32, 64, 128, 256]))
+    window = draw(st.sampled_from([0, 512, 1024]))
+    width = heads_kv * head_dim
+    count = draw(st.integers(1, 40))
+    return spec_of(
+        model_id,
+        layers=tuple(LayerKv(width, width, window if index % 3 else 0) for index in range(count)),
+        embedding_length=draw(st.integers(64, 4096)),
+        feed_forward_length=draw(st.integers(64, 16384)),
+        head_count=heads_kv * draw(st.integers(1, 8)),
+        head_count_kv=heads_kv,
+        head_dim=head_dim,
+        vocabulary=draw(st.integers(100, 262144)),
+        weights_bytes=draw(st.integers(10 * MIB, 8000 * MIB)),
+        parameters=draw(st.integers(10_000_000, 8_000_000_000)),
+        context_train=draw(st.sampled_from([1024, 2048, 3000, 8192, 32768])),
+        template=draw(st.sampled_from(["chatml", "chatml", "chatml", None])),
+        supported=draw(st.sampled_from([True, True, True, False])),
+    )
+
+
+@st.composite
+def lists_of_specs(draw: st.DrawFn) -> list[ModelSpec]:
+    return [draw(specs(f"m{number}")) for number in range(draw(st.integers(1, 4)))]
+
+
+PINS = st.builds(
+    Pins,
+    model_id=st.sampled_from([None, None, "m0", "m1"]),
+    context=st.sampled_from([None, None, 1000, 4096, 40000]),
+    sequences=st.sampled_from([None, None, 1, 3]),
+    kv_type=st.sampled_from([None, None, KvType.F16, KvType.Q8_0]),
+)
+FREE = st.integers(0, 12000 * MIB)
+NEEDED = st.integers(256, 12000)
+
+
+@given(
+    specs().map(lambda spec: replace(spec, supported=True)),
+    st.integers(1, 40000),
+    st.integers(1, 8),
+    st.integers(1, 512),
+    st.booleans(),
+    st.tuples(st.integers(0, 20000), st.integers(0, 4), st.integers(0, 256)),
+)
+def test_need_grows_with_context_sequences_and_ubatch(
+    spec: ModelSpec, context: int, sequences: int, ubatch: int, flash: bool, more: tuple[int, int, int]
+) -> None:
+    base = RunConfig("m", context, sequences=sequences, ubatch=ubatch, flash_attention=flash)
+    need = estimate(spec, base)
+    for larger in (
+        replace(base, context=context + more[0]),
+        replace(base, sequences=sequences + more[1]),
+        replace(base, ubatch=ubatch + more[2]),
+    ):
+        grown = estimate(spec, larger)
+        assert grown.total_bytes >= need.total_bytes
+        assert grown.kv_bytes >= need.kv_bytes
+        assert grown.compute_bytes >= need.compute_bytes
+
+
+@given(lists_of_specs(), FREE, st.sampled_from(Profile), PINS, NEEDED, st.integers(0, 2000 * MIB))
+def test_choice_fits_obeys_pins_and_replays(
+    models: list[ModelSpec], free: int, profile: Profile, pins: Pins, needed: int, margin: int
+) -> None:
+    plan = make_plan(models, what_if(free), profile, pins, needed, margin)
+    assert plan == make_plan(list(reversed(models)), what_if(free), profile, pins, needed, margin)
+    record = decision_record(plan, models)
+    assert replay(record) == plan.chosen
+    assert not list(_floats(record))
+    if plan.choice is None:
+        assert not any(item.fits for item in plan.candidates)
+        return
+    config = plan.choice.config
+    assert free - plan.choice.need.total_bytes >= margin
+    assert pins.model_id in (None, config.model_id)
+    assert pins.context in (None, config.context)
+    assert pins.sequences in (None, config.sequences)
+    assert pins.kv_type in (None, config.kv_type)
+    assert pins.context is not None or config.context >= needed
+    assert config.ubatch >= 64
+    for index in plan.ladder:
+        rung = plan.candidates[index]
+        assert rung.fits
+        assert rung.need.total_bytes < plan.choice.need.total_bytes
+
+
+@given(lists_of_specs(), FREE, st.integers(0, 8000 * MIB), st.sampled_from(Profile), PINS, NEEDED)
+@settings(max_examples=60)
+def test_more_headroom_never_gives_a_worse_plan(
+    models: list[ModelSpec], free: int, more: int, profile: Profile, pins: Pins, needed: int
+) -> None:
+    before = make_plan(models, what_if(free), profile, pins, needed, 512 * MIB)
+    after = make_plan(models, what_if(free + more), profile, pins, needed, 512 * MIB)
+    if before.chosen is not None:
+        assert after.chosen is not None
+        assert _rank(after, models) <= _rank(before, models)
+
+
+def _rank(plan: Plan, models: Sequence[ModelSpec]) -> tuple[int | str, ...]:
+    assert plan.chosen is not None
+    return order_key(plan.profile, entries_of(plan.candidates, {spec.model_id: spec for spec in models})[plan.chosen])
+
+
+def _floats(value: object) -> list[float]:
+    if isinstance(value, dict):
+        return [found for item in value.values() for found in _floats(item)]
+    if isinstance(value, list):
+        return [found for item in value for found in _floats(item)]
+    return [value] if isinstance(value, float) else []
