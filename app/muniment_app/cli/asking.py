@@ -139,7 +139,7 @@ def register(group: click.Group, cli: Cli) -> None:
             if as_json:
                 cli.emit(plan_json(result))
             else:
-                for key, params in explain(result):
-                    cli.say(cli.translator.text(key, **params))
+                for line in explain(result):
+                    cli.say(cli.translator.text(line.key, **line.params))
         if result.chosen is None:
             raise SystemExit(int(ExitCode.NOTHING_FITS))
