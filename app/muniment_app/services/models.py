@@ -83,10 +83,7 @@ class StoreModelService:
         models = [self._store.get(name)] if name is not None else self._store.installed()
         total, before, results = sum(model.size_bytes for model in models), 0, {}
         for model in models:
-            start = before
-            intact = self._store.verify(
-                model.model_id, lambda done, _, start=start: on_progress(min(start + done, total), total)
-            )
+            intact = self._store.verify(model.model_id, _shifted(on_progress, before, total))
             self._audit("model.verified", _fields(model) | {"intact": intact}, {})
             results[model.model_id] = intact
             before += model.size_bytes
@@ -140,6 +137,11 @@ class StoreModelService:
             starter=False,
             path=str(self._store.path(model.model_id)),
         )
+
+
+def _shifted(on_progress: Progress, before: int, total: int) -> Progress:
+    """Report one file's progress as part of several files' progress."""
+    return lambda done, _: on_progress(min(before + done, total), total)
 
 
 def _fields(model: InstalledModel) -> dict[str, object]:
