@@ -121,7 +121,7 @@ class ModelStore:
         """Return all installed models by id. A broken record is left out, and counted in the log."""
         models: list[InstalledModel] = []
         broken = 0
-        for record in sorted(self.folder.glob("*.json")) if self.folder.is_dir() else []:
+        for record in sorted(self.folder.glob("*.json"), key=lambda path: path.stem):
             model = self._record(record)
             if model is None:
                 broken += 1
