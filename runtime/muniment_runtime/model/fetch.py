@@ -207,7 +207,8 @@ class _Stream:
             if length is not None and length.isdecimal() and start + int(length) != self._total:
                 return "size"
             more = self._put(start)
-            while more and (chunk := answer.read(_CHUNK_BYTES)):
+            # read1 hands over what has arrived; read would wait for a whole chunk and lose it in a cut.
+            while more and (chunk := answer.read1(_CHUNK_BYTES)):
                 more = self._put(chunk)
             if more:
                 self._put(b"")
