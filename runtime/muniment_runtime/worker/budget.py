@@ -36,11 +36,10 @@ class RestartBudget:
         """Record a death; return the seconds to wait before a restart, or ``None`` when the circuit is open."""
         self._forget()
         self._deaths.append(self._clock())
-        if self.is_open:
+        if self.is_open():
             return None
         return self._delays_s[min(len(self._deaths), len(self._delays_s)) - 1]
 
-    @property
     def is_open(self) -> bool:
         """Whether restarts are refused now. Closes by itself as deaths leave the window."""
         self._forget()

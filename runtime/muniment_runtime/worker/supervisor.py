@@ -243,25 +243,34 @@ class Child:
             except queue.Empty:
                 reply = ({}, None)
             if reply is None:
-                raise KnownError("E-WORKER-TIMEOUT", role=self.role) if timed_out else self._died()
+                raise self._late() if timed_out else self._died()
             message, raw = reply
             kind = message.get("kind")
             if kind == "event" and on_event is not None:
                 on_event(message, raw)
+            elif timed_out and kind in {"result", "error"}:
+                # Whatever it is, it was cut short by our cancel.
+                raise self._late()
             elif kind == "result":
                 return message, raw
             elif kind == "error":
-                raise KnownError("E-WORKER-TIMEOUT", role=self.role) if timed_out else _reported(message)
+                raise _reported(message)
             now = self._clock()
             if grace_end is None:
                 timed_out = deadline is not None and now >= deadline
                 if timed_out or (cancelled is not None and cancelled()):
                     self._cancel(number)
                     grace_end = now + self._timing.cancel_grace_s
+            elif not self._ready.is_set():
+                # It still starts, which has its own budget, and cannot know of the cancel yet.
+                grace_end = now + self._timing.cancel_grace_s
             elif now >= grace_end:
                 # It does not listen any more. Its next life will.
                 self.kill(Cause.HANG)
                 grace_end = now + self._timing.cancel_grace_s
+
+    def _late(self) -> KnownError:
+        return KnownError("E-WORKER-TIMEOUT", role=self.role)
 
     def _died(self) -> KnownError:
         outcome = self._outcome
@@ -269,12 +278,13 @@ class Child:
         return KnownError("E-WORKER-DIED", role=self.role, cause=str(cause))
 
     def _read(self) -> None:
-        reader = FrameReader(_pipe(self._process.stdout))
-        try:
-            while (reply := reader.read()) is not None:
-                self._dispatch(reply)
-        except FramingError:
-            self.kill(Cause.PROTOCOL)
+        with _pipe(self._process.stdout) as stream:
+            reader = FrameReader(stream)
+            try:
+                while (reply := reader.read()) is not None:
+                    self._dispatch(reply)
+            except FramingError:
+                self.kill(Cause.PROTOCOL)
         self._finish()
 
     def _dispatch(self, reply: Reply) -> None:
@@ -411,7 +421,7 @@ class Supervisor:
             if self._child is not None and self._child.alive:
                 return self._child
             self._account()
-            if self._budget.is_open or self._closing.is_set():
+            if self._budget.is_open() or self._closing.is_set():
                 raise KnownError("E-WORKER-CIRCUIT", role=self._role)
             if self._closing.wait(max(0.0, self._not_before_s - self._clock())):
                 raise KnownError("E-WORKER-CIRCUIT", role=self._role)
