@@ -153,7 +153,7 @@ class Asking:
         if choice is None:
             return self._refused(run, plan, receipt)
         spec = specs[choice.config.model_id]
-        run.plan = _summary(plan)
+        run.plan = _summary(plan, specs)
         on_event(AskEvent(AskPhase.LOADING))
         loaded, run.load_s = self._host.ensure(spec, choice.config)
         self._stop_if(cancelled)
@@ -316,17 +316,27 @@ class Asking:
         raise KnownError("E-ASK-CANCELLED")
 
 
-def _summary(plan: Plan) -> PlanSummary:
-    """Describe the chosen candidate; ``rung`` counts the better candidates that did not fit."""
+def _summary(plan: Plan, specs: Mapping[str, ModelSpec]) -> PlanSummary:
+    """Describe the chosen candidate.
+
+    ``rung`` counts the installed models of more parameters that only memory kept from being chosen: 0 means that
+    the answer ran at the full level.
+    """
     choice = plan.choice
-    assert choice is not None and plan.chosen is not None
+    assert choice is not None
+    parameters = specs[choice.config.model_id].parameters
+    kept_back = {
+        candidate.config.model_id
+        for candidate in plan.candidates
+        if candidate.reason == "needs_more_memory" and specs[candidate.config.model_id].parameters > parameters
+    }
     return PlanSummary(
         model=choice.config.model_id,
         quantization=choice.quantization,
         context=choice.config.context,
         kv_type=choice.config.kv_type.value,
         sequences=choice.config.sequences,
-        rung=0,
+        rung=len(kept_back),
         reason=choice.reason,
         need_bytes=choice.need.total_bytes,
         headroom_bytes=plan.headroom.available_bytes,

@@ -120,7 +120,7 @@ class ModelHost:
         worker, self._worker, self._loaded, self._config = self._worker, None, None, None
         if worker is None:
             return
-        self._audit("worker.exited", {"role": "inference", **{name: str(value) for name, value in fields.items()}}, {})
+        self._audit("worker.exited", {"role": "inference", "cause": str(fields.get("cause", "unknown"))}, {})
 
 
 class _DropWhenDead:
