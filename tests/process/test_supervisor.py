@@ -15,9 +15,10 @@ import pytest
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.worker.budget import RestartBudget
+from muniment_runtime.worker.child import Child, Timing
 from muniment_runtime.worker.outcome import Cause
 from muniment_runtime.worker.spawn import ProcessSpawner
-from muniment_runtime.worker.supervisor import Child, Supervisor, Timing
+from muniment_runtime.worker.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[2]
 ECHO = str(ROOT / "tests" / "helpers" / "echo_child.py")
