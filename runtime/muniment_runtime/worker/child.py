@@ -163,14 +163,12 @@ class Child:
             self._send({**(args or {}), "op": op, "id": number}, raw)
             reply = self._await(number, waiter, on_event, cancelled, timeout_s)
             finished = True
-        except KnownError:
-            finished = True
-            raise
         finally:
             with self._lock:
                 self._waiters.pop(number, None)
             if not finished:
-                # The caller's own code failed in an event: nobody will read the rest, so the child need not go on.
+                # Perhaps the caller's own code failed in an event: nobody will read the rest, so the child need not go
+                # on. A request that has ended already takes no notice.
                 self._cancel(number)
         return reply
 
@@ -322,7 +320,9 @@ class Child:
             reason = self._reason
             if reason is None and not self._ready.is_set() and not self._requested and returncode > 0:
                 reason = Cause.START
-            self._outcome = classify(returncode, b"".join(self._stderr), requested=self._requested, reason=reason)
+            self._outcome = classify(
+                returncode, b"".join(tuple(self._stderr)), requested=self._requested, reason=reason
+            )
             self._ended.set()
             waiters = list(self._waiters.values())
         for waiter in waiters:
