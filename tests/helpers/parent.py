@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.spawn import ProcessSpawner
-from muniment_runtime.worker.supervisor import Child
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import jinja2.sandbox
 import pytest
 
-from muniment_resources.errors import KnownError
+from muniment_resources.errors import BugError, KnownError
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.backends.llama_cpp import LlamaCppBackend
 from muniment_runtime.backends.worker import WorkerBackend
@@ -23,8 +23,8 @@ from muniment_runtime.contracts import FinishReason, GenerateRequest, KvType, Ru
 from muniment_runtime.engine.library import Library, open_library
 from muniment_runtime.engine.llama import LlamaModel
 from muniment_runtime.engine.templates import Speaker, Turn, load_template
+from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.spawn import ProcessSpawner
-from muniment_runtime.worker.supervisor import Child
 from tests.contract.backend_contract import BackendContract, Streamed, prompt
 
 SMALL = "smollm2-135m-instruct-q4_1"
@@ -134,6 +134,17 @@ def test_no_spelling_of_any_special_token_gets_through_plain_text(library: Libra
         alone = tokenizer.prompt(trusted)
         assert tokens[: len(alone)] == alone
         assert not set(tokens[len(alone) :]) & set(special)
+    finally:
+        model.close()
+
+
+def test_more_tokens_than_a_batch_holds_never_reach_the_native_code(library: Library) -> None:
+    model = LlamaModel(library, _file(SMALL), RunConfig(SMALL, context=256, batch=64, ubatch=64))
+    try:
+        for count in (0, 65):
+            with pytest.raises(BugError):
+                model.evaluate([5] * count, want_logits=True, cancelled=lambda: False)
+        model.evaluate([5] * 64, want_logits=True, cancelled=lambda: False)
     finally:
         model.close()
 

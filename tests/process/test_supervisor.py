@@ -15,9 +15,10 @@ import pytest
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.worker.budget import RestartBudget
+from muniment_runtime.worker.child import Child, Timing
 from muniment_runtime.worker.outcome import Cause
 from muniment_runtime.worker.spawn import ProcessSpawner
-from muniment_runtime.worker.supervisor import Child, Supervisor, Timing
+from muniment_runtime.worker.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[2]
 ECHO = str(ROOT / "tests" / "helpers" / "echo_child.py")
@@ -97,6 +98,17 @@ def test_several_callers_get_their_own_replies(make: Make) -> None:
     for thread in threads:
         thread.join(20)
     assert replies == {number: {"n": number} for number in range(8)}
+
+
+def test_a_caller_that_fails_in_an_event_stops_the_work_too(make: Make) -> None:
+    child = make()
+
+    def fail(*_: object) -> None:
+        raise KnownError("E-DOC-TEST")
+
+    # "wait" ends only when it is cancelled, and the next request only begins when it has ended.
+    assert _code(lambda: child.request("wait", on_event=fail))[0] == "E-DOC-TEST"
+    assert child.request("echo", {"a": 1}, timeout_s=20.0)[0]["args"] == {"a": 1}
 
 
 def test_cancel_ends_the_running_request_and_a_waiting_one(make: Make) -> None:

@@ -11,9 +11,9 @@ from muniment_resources.errors import KnownError
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.backends.worker import WorkerBackend
 from muniment_runtime.contracts import GenerateRequest
+from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.outcome import Cause
 from muniment_runtime.worker.spawn import ProcessSpawner, role_command
-from muniment_runtime.worker.supervisor import Child
 from tests.contract.backend_contract import BackendContract, Streamed, prompt
 
 SCRIPT = """

@@ -23,8 +23,8 @@ from muniment_runtime.contracts import (
     RunConfig,
     Segment,
 )
+from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.protocol import CANCELLED, Json
-from muniment_runtime.worker.supervisor import Child
 
 __all__ = ["WorkerBackend"]
 
