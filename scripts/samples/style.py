@@ -37,14 +37,21 @@ __all__ = [
 TEAL, INK, GREY, RULE, PALE = (HexColor(value) for value in ("#0F4C5C", "#1B262C", "#5F6B73", "#B8C4CA", "#EAF1F3"))
 KAI, KAI_BOLD = "SampleKai", "SampleKaiBold"
 
-BODY = ParagraphStyle("body", fontName="Times-Roman", fontSize=10, leading=13.6, textColor=INK, spaceAfter=6)
+BODY = ParagraphStyle("body", fontName="Times-Roman", fontSize=11, leading=15.4, textColor=INK, spaceAfter=7)
 BODY.alignment = TA_JUSTIFY
 LEAD = ParagraphStyle("lead", parent=BODY, fontName="Times-Italic", fontSize=12.5, leading=17, textColor=TEAL)
 LEAD.alignment = 0
-SMALL = ParagraphStyle("small", parent=BODY, fontSize=8.4, leading=11, textColor=GREY)
+SMALL = ParagraphStyle("small", parent=BODY, fontSize=9.4, leading=12.4, textColor=GREY, alignment=0)
 HEADING = ParagraphStyle("heading", fontName="Helvetica-Bold", fontSize=19, leading=24, textColor=TEAL, spaceAfter=10)
 SUBHEADING = ParagraphStyle(
-    "subheading", fontName="Helvetica-Bold", fontSize=11, leading=14, textColor=TEAL, spaceBefore=7, spaceAfter=4
+    "subheading",
+    fontName="Helvetica-Bold",
+    fontSize=11,
+    leading=14,
+    textColor=TEAL,
+    spaceBefore=8,
+    spaceAfter=4,
+    keepWithNext=1,
 )
 
 
@@ -110,8 +117,8 @@ def figures_table(
         ("FONT", (0, 0), (-1, 0), "Helvetica-Bold", 8.8),
         ("TEXTCOLOR", (0, 0), (-1, 0), TEAL),
         ("LINEBELOW", (0, 0), (-1, 0), 1.1, TEAL),
-        ("BOTTOMPADDING", (0, 0), (-1, -1), 3.2),
-        ("TOPPADDING", (0, 0), (-1, -1), 3.2),
+        ("BOTTOMPADDING", (0, 0), (-1, -1), 3.6),
+        ("TOPPADDING", (0, 0), (-1, -1), 3.6),
         ("LEFTPADDING", (0, 0), (0, -1), 2),
         ("LINEBELOW", (0, -1), (-1, -1), 0.6, RULE),
     ]
