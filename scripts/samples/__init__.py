@@ -1,0 +1,1 @@
+"""Makes the sample documents. All companies, people and figures in them are invented."""
