@@ -42,6 +42,13 @@ def test_error_sentence_is_filled_from_parameters() -> None:
     assert "/x/log" in text
 
 
+def test_parameter_that_is_a_code_is_put_into_words() -> None:
+    died = KnownError("E-WORKER-DIED", role="inference", cause="out_of_memory")
+    assert "out of memory" in Translator("en").error(died)
+    assert "out_of_memory" not in Translator("zh_CN").error(died)
+    assert "novel" in Translator("en").error(KnownError("E-WORKER-DIED", role="inference", cause="novel"))
+
+
 def test_unknown_key_and_missing_value_are_bugs() -> None:
     translator = Translator("en")
     with pytest.raises(BugError):

@@ -64,8 +64,15 @@ class Translator:
             raise BugError(f"text {key!r} in {self.language}: {error}") from error
 
     def error(self, error: KnownError) -> str:
-        """Return the sentence for a known error (what happened, why, what to do)."""
-        return self.text(f"errors.{error.code}", **error.params)
+        """Return the sentence for a known error (what happened, why, what to do).
+
+        A parameter that is a code itself, such as the reason of a failed fetch, is put into words by the entry
+        ``<code>.<parameter>.<value>`` where there is one.
+        """
+        params = {
+            name: self._texts.get(f"errors.{error.code}.{name}.{value}", value) for name, value in error.params.items()
+        }
+        return self.text(f"errors.{error.code}", **params)
 
 
 def detect_language(candidates: Iterable[str | None]) -> str:
