@@ -17,7 +17,7 @@ from muniment_retrieval.ports import OpenedDocument
 
 __all__ = ["PAGE_ERRORS", "decode_opened", "decode_page", "decode_picture", "failed_page"]
 
-PAGE_ERRORS = frozenset({"E-DOC-PAGE", "E-DOC-LIMIT", "E-DOC-CRASH"})
+PAGE_ERRORS = frozenset({"E-DOC-PAGE", "E-DOC-LIMIT", "E-DOC-CRASH", "E-DOC-NO-TEXT"})
 """Codes that a page may carry."""
 
 

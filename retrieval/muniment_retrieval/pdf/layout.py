@@ -65,7 +65,11 @@ def _continues(fragments: Sequence[Fragment], index: int, skip: int) -> bool:
             continue
         other = fragments[near].box
         gap = max(other[1] - box[3], box[1] - other[3])
-        if abs(other[0] - box[0]) <= height and -0.2 * height <= gap <= 1.5 * height and _is_prose(fragments[near].text):
+        if (
+            abs(other[0] - box[0]) <= height
+            and -0.2 * height <= gap <= 1.5 * height
+            and _is_prose(fragments[near].text)
+        ):
             return True
     return False
 
@@ -96,11 +100,7 @@ def _join_neighbours(fragments: Sequence[Fragment]) -> list[Fragment]:
         if rows:
             last = rows[-1]
             to_the_right = fragment.box[0] >= last.box[2] - 0.5 * (last.box[3] - last.box[1])
-            if (
-                to_the_right
-                and _overlap(last.box, fragment.box)
-                and not _parted_by_gutter(fragments, index - 1, index)
-            ):
+            if to_the_right and _overlap(last.box, fragment.box) and not _parted_by_gutter(fragments, index - 1, index):
                 rows[-1] = _join(last, fragment)
                 continue
         rows.append(fragment)
@@ -134,11 +134,7 @@ def _join_number_columns(rows: list[Fragment]) -> list[Fragment]:
         for index in run:
             for earlier in range(run.start - 1, -1, -1):
                 target = joined[earlier]
-                if (
-                    target is not None
-                    and target.box[2] <= rows[index].box[0]
-                    and _overlap(target.box, rows[index].box)
-                ):
+                if target is not None and target.box[2] <= rows[index].box[0] and _overlap(target.box, rows[index].box):
                     targets[index] = earlier
                     break
         # A column that mostly stands beside nothing is a list of its own.

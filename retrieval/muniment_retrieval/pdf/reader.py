@@ -29,6 +29,8 @@ _MAGIC = b"%PDF-"
 _MAGIC_WINDOW = 1024
 _ERROR_PASSWORD = 4
 _FORM_VERSION = 2
+_MAX_OBJECTS_SEEN = 1000
+_MANY_PATHS = 20
 
 
 def _map_file(path: Path) -> mmap.mmap:
@@ -49,6 +51,17 @@ def _map_file(path: Path) -> mmap.mmap:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
     finally:
         os.close(descriptor)
+
+
+def _shows_something(page: Any) -> bool:
+    """Whether a page without text has a picture, or so many strokes that they may be letters."""
+    paths = 0
+    for index in range(min(pdfium.FPDFPage_CountObjects(page), _MAX_OBJECTS_SEEN)):
+        kind = pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, index))
+        if kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_FORM, pdfium.FPDF_PAGEOBJ_SHADING):
+            return True
+        paths += kind == pdfium.FPDF_PAGEOBJ_PATH
+    return paths >= _MANY_PATHS
 
 
 class PdfReader:
@@ -108,6 +121,8 @@ class PdfReader:
                 label = self._label(number)
                 width, height = pdfium.FPDF_GetPageWidthF(page), pdfium.FPDF_GetPageHeightF(page)
                 rows = join_rows(self._fragments(page, number))
+                if not rows and _shows_something(page):
+                    raise KnownError("E-DOC-NO-TEXT", n=1, pages=1)
         except KnownError as error:
             return PageText(number, label, "", (), width, height, error.code)
         lines: list[Line] = []
@@ -128,7 +143,9 @@ class PdfReader:
             width, height = pdfium.FPDF_GetPageWidthF(page), pdfium.FPDF_GetPageHeightF(page)
             if not (0 < width < limits.MAX_PAGE_POINTS and 0 < height < limits.MAX_PAGE_POINTS):
                 raise KnownError("E-DOC-PAGE", name=self._name, page=number)
-            scale = min(scale, (limits.MAX_PIXELS / (width * height)) ** 0.5, limits.MAX_SIDE_PIXELS / max(width, height))
+            scale = min(
+                scale, (limits.MAX_PIXELS / (width * height)) ** 0.5, limits.MAX_SIDE_PIXELS / max(width, height)
+            )
             columns, rows = max(1, int(width * scale)), max(1, int(height * scale))
             bitmap = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGR, None, 0)
             if not bitmap:
