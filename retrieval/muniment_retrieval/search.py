@@ -19,7 +19,7 @@ from muniment_retrieval.store.stemming import Stemmer
 
 __all__ = ["MIN_RELEVANCE", "Query", "Searcher", "match_documents", "parse"]
 
-MIN_RELEVANCE = 0.45
+MIN_RELEVANCE = 0.30
 """Least share of a question's content terms that the best passages must hold together (``Searcher.is_relevant``)."""
 
 _WEIGHTS = (0.6, 1.0, 1.0)
