@@ -1,8 +1,10 @@
 """Words that parent and child processes exchange over the child's pipes.
 
 A request is the JSON frame ``{"id": n, "op": name, ...arguments}``, optionally followed by one raw frame when it
-holds ``"raw": true``. Replies carry the same id and a ``kind``: ``event`` (zero or more), then exactly one of
-``result`` or ``error`` (``code``, ``params``). ``{"op": "cancel", "target": n}`` asks request ``n`` to end early.
+holds ``"raw": true``; the handler finds those bytes as ``args["raw"]``. Replies carry the same id and a ``kind``:
+``event`` (zero or more), then exactly one of ``result`` or ``error`` (``code``, ``params``). ``{"op": "cancel",
+"target": n}`` asks request ``n`` to end early. Without an id come ``hello`` (once, when the child is ready:
+``version``, ``capabilities``) and ``heartbeat`` (once a second).
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-__all__ = ["PROTOCOL_VERSION", "Emit", "Handler", "Json", "Reply", "Role"]
+__all__ = ["CANCELLED", "PROTOCOL_VERSION", "Emit", "Handler", "Json", "Reply", "Role"]
 
 PROTOCOL_VERSION = 1
+
+CANCELLED = "E-CANCELLED"
+"""Code of a request that ended early because its caller asked for it."""
 
 Json: TypeAlias = dict[str, object]
 Reply: TypeAlias = tuple[Json, bytes | None]
