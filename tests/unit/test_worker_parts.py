@@ -46,7 +46,7 @@ def test_own_reason_wins_and_control_characters_vanish() -> None:
 @pytest.mark.parametrize("language", ["en", "zh_CN"])
 def test_every_cause_has_words(language: str) -> None:
     translator = Translator(language)
-    assert all(translator.text(f"worker.cause_{cause}") for cause in Cause)
+    assert all(translator.text(f"errors.E-WORKER-DIED.cause.{cause}") for cause in Cause)
 
 
 def test_restarts_back_off_and_the_circuit_opens_and_closes_again() -> None:

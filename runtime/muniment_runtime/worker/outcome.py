@@ -11,7 +11,7 @@ __all__ = ["Cause", "ProcessOutcome", "classify", "clean_stderr"]
 
 
 class Cause(StrEnum):
-    """The ways a child ends; texts live in the catalogue under ``worker.cause_<value>``."""
+    """The ways a child ends; texts live in the catalogue under ``errors.E-WORKER-DIED.cause.<value>``."""
 
     STOPPED = "stopped"
     OUT_OF_MEMORY = "out_of_memory"
