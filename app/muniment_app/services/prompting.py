@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muniment_resources.prompts import AnswerPrompt, answer_prompt
+from muniment_resources.prompts import answer_prompt
+from muniment_retrieval.evidence import render
 from muniment_retrieval.model import Evidence
 from muniment_retrieval.reply import question_language
 from muniment_runtime.contracts import Segment
@@ -30,20 +31,6 @@ class RenderedPrompt:
     sha256: str
 
 
-def _passages(prompt: AnswerPrompt, evidence: Sequence[Evidence]) -> str:
-    blocks: list[str] = []
-    header_of: dict[str, str] = {}
-    for item in evidence:
-        if not item.used:
-            continue
-        # The header of a document is shown once: repeating it costs tokens and says nothing new.
-        shown = header_of.get(item.passage.document_id)
-        header = "" if shown == item.passage.header else item.passage.header
-        header_of[item.passage.document_id] = item.passage.header
-        blocks.append(prompt.passage.format(n=item.n, header=header, text=item.text.strip()))
-    return "\n\n".join(blocks)
-
-
 def render_answer_prompt(template: str, question: str, evidence: Sequence[Evidence]) -> RenderedPrompt:
     """Return the prompt for a question over numbered evidence, in the language of the question.
 
@@ -53,7 +40,7 @@ def render_answer_prompt(template: str, question: str, evidence: Sequence[Eviden
         evidence: Passages in the order in which the model shall read them; unused ones are skipped.
     """
     prompt = answer_prompt(question_language(question))
-    user = prompt.user.format(question=question, passages=_passages(prompt, evidence))
+    user = prompt.user.format(question=question, passages="\n".join(render(item.n, item.text) for item in evidence if item.used))
     chat = load_template(template)
     segments = chat.render((Turn(Speaker.SYSTEM, prompt.system), Turn(Speaker.USER, user)), prompt.reply)
     digest = hashlib.sha256(f"{chat.sha256}{prompt.sha256}".encode()).hexdigest()

@@ -17,7 +17,6 @@ class AnswerPrompt:
     Attributes:
         system: The system turn.
         user: The user turn with the placeholders ``{question}`` and ``{passages}``.
-        passage: One passage with ``{n}``, ``{header}`` and ``{text}``.
         reply: Start of the reply that the model continues.
         answer_label: The label that separates the copied line from the answer.
         sha256: Of the file: names the version of the prompt in the audit log.
@@ -25,7 +24,6 @@ class AnswerPrompt:
 
     system: str
     user: str
-    passage: str
     reply: str
     answer_label: str
     sha256: str
