@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from muniment_retrieval.model import Chunk, Line, PageText
 from muniment_retrieval.normalise import has_cjk, readable
@@ -114,7 +115,7 @@ def _units(page: PageText, line: Line, next_line: Line | None) -> list[_Unit]:
         return [_Unit(line.start, line.end, _size(text), table, heading, True, paragraph_end)]
     cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(text) if 0 < match.end() < len(text)), len(text)]
     units: list[_Unit] = []
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in pairwise(cuts):
         final = last == len(text)
         ends = not final or text.rstrip().endswith((".", "!", "?", "。", "！", "？", "；", ":", "："))
         start, end = line.start + first, line.start + last
@@ -141,7 +142,7 @@ def _split_long(unit: _Unit, text: str) -> list[_Unit]:
 
 
 def _best_cut(units: Sequence[_Unit]) -> int:
-    """Return after how many units to cut: at a paragraph, a table row or a sentence in the second half, else the end."""
+    """Return after how many units to cut: after a paragraph, row or sentence of the second half, else at the end."""
     half = sum(unit.size for unit in units) / 2
     best, best_rank = len(units), 0
     size = 0

@@ -203,7 +203,7 @@ class Searcher:
         return {*self._stemmer.stems(dict.fromkeys(words)), *cjk_terms(folded)}
 
     def relevance(self, question: str, passages: Sequence[Passage]) -> float:
-        """Return which share of the question's content terms the passages hold together, 0..1, rare terms weighing more.
+        """Return the share of the question's content terms that the passages hold together, rare terms weighing more.
 
         A long question is never covered by one short passage, but the best passages together hold its terms when
         the documents speak of the matter at all; words that stand in no document weigh most.

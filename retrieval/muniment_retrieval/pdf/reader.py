@@ -121,16 +121,15 @@ class PdfReader:
                 label = self._label(number)
                 width, height = pdfium.FPDF_GetPageWidthF(page), pdfium.FPDF_GetPageHeightF(page)
                 rows = join_rows(self._fragments(page, number))
-                if not rows and _shows_something(page):
-                    raise KnownError("E-DOC-NO-TEXT", n=1, pages=1)
-        except KnownError as error:
-            return PageText(number, label, "", (), width, height, error.code)
+                error = "E-DOC-NO-TEXT" if not rows and _shows_something(page) else None
+        except KnownError as known:
+            return PageText(number, label, "", (), width, height, known.code)
         lines: list[Line] = []
         position = 0
         for row in rows:
             lines.append(Line(row.text, position, position + len(row.text), row.box))
             position += len(row.text) + 1
-        return PageText(number, label, "\n".join(row.text for row in rows), tuple(lines), width, height)
+        return PageText(number, label, "\n".join(row.text for row in rows), tuple(lines), width, height, error)
 
     def render(self, number: int, scale: float) -> RenderedPage:
         """Draw page ``number`` on white; ``scale`` is lowered where the picture would pass the pixel cap.

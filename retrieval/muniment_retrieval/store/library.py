@@ -26,7 +26,7 @@ from muniment_retrieval.store.database import connect
 from muniment_retrieval.store.packing import pack_lines, unpack_lines
 from muniment_retrieval.store.schema import migrate
 
-__all__ = ["ChunkRow", "Library", "index_columns"]
+__all__ = ["ChunkRow", "Library", "Prepared", "index_columns"]
 
 _CHUNK_BITS = 20
 
@@ -43,6 +43,18 @@ class ChunkRow:
     header: str
     text: str
     start: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Passages of a document before they become visible, and what is known of its pages."""
+
+    document_id: str
+    readable_pages: int
+    reason: str | None
+    reason_params: Mapping[str, int]
+    chunks: tuple[tuple[int, int, int, str, int, int], ...]
+    columns: tuple[tuple[int, str, str, str], ...]
 
 
 def index_columns(header: str, text: str) -> tuple[str, str, str]:
@@ -139,11 +151,11 @@ class Library:
             Its id and the first page that is still to be read.
         """
         with self._transaction():
-            rows = self._rows("SELECT id, document_id, status, pages FROM document WHERE sha256 = ?", (sha256,))
-            if rows and (rows[0][2] == "rejected" or rows[0][3] != pages):
+            rows = self._rows("SELECT id, status, pages FROM document WHERE sha256 = ?", (sha256,))
+            if rows and (rows[0][1] == "rejected" or rows[0][2] != pages):
                 # Other outcome than last time (a password is known now): start over.
                 self._drop(int(rows[0][0]), keep_sources=True)
-            document_id = rows[0][1] if rows else self._new_id(sha256)
+            document_id = self.id_for(sha256)
             self._database.execute(
                 "INSERT INTO document (document_id, sha256, name, title, size_bytes, status, pages)"
                 " VALUES (?, ?, ?, ?, ?, 'reading', ?) ON CONFLICT (sha256) DO UPDATE SET"
@@ -156,8 +168,11 @@ class Library:
             done = self._rows("SELECT coalesce(max(number), 0) FROM page WHERE document = ?", (row_id,))[0][0]
         return document_id, int(done) + 1
 
-    def _new_id(self, sha256: str) -> str:
-        """A short id from the content; longer in the (never seen) case that it is taken."""
+    def id_for(self, sha256: str) -> str:
+        """Return the id that content has or will get: a short piece of its hash, longer where that is taken."""
+        rows = self._rows("SELECT document_id FROM document WHERE sha256 = ?", (sha256,))
+        if rows:
+            return str(rows[0][0])
         for length in range(12, len(sha256) + 1, 4):
             if not self._rows("SELECT 1 FROM document WHERE document_id = ?", (sha256[:length],)):
                 return sha256[:length]
@@ -177,49 +192,60 @@ class Library:
         with self._transaction():
             self._database.conn.executemany("INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def finish(self, document_id: str) -> DocumentInfo:
-        """Make the passages of a document whose pages are all stored, and make it searchable.
+    def prepare(self, document_id: str) -> Prepared:
+        """Cut a document whose pages are all stored into passages, without making anything visible.
 
         Raises:
-            KnownError: ``E-DISK-FULL``: the document stays unfinished and can be resumed.
+            KnownError: ``E-DOC-LIMIT`` when it has more passages than a document can have.
         """
         row_id = self._row_id(document_id)
         name, title = self._rows("SELECT name, title FROM document WHERE id = ?", (row_id,))[0]
         repeated = repeated_lines(self._pages(row_id))
-        chunk_rows: list[tuple[object, ...]] = []
-        index_rows: list[tuple[object, ...]] = []
+        rows: list[tuple[int, int, int, str, int, int]] = []
+        columns: list[tuple[int, str, str, str]] = []
         for chunk in chunk_document(self._pages(row_id), title or Path(name).stem, repeated):
             if chunk.ordinal >= 1 << _CHUNK_BITS:
                 raise KnownError("E-DOC-LIMIT", name=name)
             chunk_id = row_id << _CHUNK_BITS | chunk.ordinal
-            chunk_rows.append((chunk_id, row_id, chunk.page, chunk.header, chunk.start, chunk.end))
-            index_rows.append((chunk_id, *index_columns(chunk.header, chunk.text)))
-        errors = [
-            str(row[0])
-            for row in self._rows("SELECT error FROM page WHERE document = ? AND error IS NOT NULL", (row_id,))
-        ]
-        total = int(self._rows("SELECT count(*) FROM page WHERE document = ?", (row_id,))[0][0])
-        readable = total - len(errors)
-        reason, params = _outcome(errors, total)
+            rows.append((chunk_id, row_id, chunk.page, chunk.header, chunk.start, chunk.end))
+            columns.append((chunk_id, *index_columns(chunk.header, chunk.text)))
+        stored = self._rows("SELECT error FROM page WHERE document = ?", (row_id,))
+        errors = [str(row[0]) for row in stored if row[0] is not None]
+        reason, params = _outcome(errors, len(stored))
+        return Prepared(document_id, len(stored) - len(errors), reason, params, tuple(rows), tuple(columns))
+
+    def publish(self, prepared: Prepared) -> DocumentInfo:
+        """Make a prepared document searchable.
+
+        Raises:
+            KnownError: ``E-DISK-FULL``: the document stays unfinished and can be resumed.
+        """
+        row_id = self._row_id(prepared.document_id)
         with self._transaction():
             self._clear_chunks(row_id)
-            self._database.conn.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", chunk_rows)
+            self._database.conn.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", prepared.chunks)
             self._database.conn.executemany(
-                "INSERT INTO passage (rowid, header, body, cjk) VALUES (?, ?, ?, ?)", index_rows
+                "INSERT INTO passage (rowid, header, body, cjk) VALUES (?, ?, ?, ?)", prepared.columns
             )
             self._database.execute(
                 "UPDATE document SET status = ?, readable_pages = ?, reason = ?, reason_params = ? WHERE id = ?",
-                ("partial" if reason else "ready", readable, reason, json.dumps(params), row_id),
+                (
+                    "partial" if prepared.reason else "ready",
+                    prepared.readable_pages,
+                    prepared.reason,
+                    json.dumps(dict(prepared.reason_params)),
+                    row_id,
+                ),
             )
-        return self.find(document_id)
+        return self.find(prepared.document_id)
 
     def reject(self, sha256: str, name: str, size_bytes: int, error: KnownError) -> DocumentInfo:
         """Record a file that cannot be used; its content is tried again at the next run."""
         with self._transaction():
-            rows = self._rows("SELECT id, document_id FROM document WHERE sha256 = ?", (sha256,))
+            rows = self._rows("SELECT id FROM document WHERE sha256 = ?", (sha256,))
             if rows:
                 self._drop(int(rows[0][0]), keep_sources=True)
-            document_id = rows[0][1] if rows else self._new_id(sha256)
+            document_id = self.id_for(sha256)
             self._database.execute(
                 "INSERT INTO document"
                 " (document_id, sha256, name, title, size_bytes, status, pages, reason, reason_params)"
