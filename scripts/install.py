@@ -79,9 +79,14 @@ def venv_python(venv: Path) -> Path:
     return venv / "Scripts" / "python.exe" if platform.system() == "Windows" else venv / "bin" / "python"
 
 
+def _base(root: Path) -> str:
+    """What a virtual environment is tied to: its Python, and its place (scripts in it hold absolute paths)."""
+    return f"{sys.version}|{sys.base_prefix}|{root}"
+
+
 def stamp_key(root: Path) -> str:
     """Return a hash of everything that decides what is installed, the Python included."""
-    digest = hashlib.sha256(f"{sys.version}|{sys.executable}|{root}".encode())
+    digest = hashlib.sha256(_base(root).encode())
     for name in INPUTS:
         digest.update(hashlib.sha256((root / name).read_bytes()).digest())
     return digest.hexdigest()
@@ -126,16 +131,24 @@ def _apt(packages: Sequence[str], what: str) -> None:
             raise InstallError(f"{done.stdout[-2000:]}\n{line}")
 
 
-def _make_venv(venv: Path) -> None:
+def _make_venv(venv: Path, base: str) -> None:
+    """Create the virtual environment unless a complete one of this Python and place is there."""
+    mark = venv / "muniment-base"
+    if mark.exists() and mark.read_text("utf-8") == base and venv_python(venv).exists():
+        return
+    say("Virtual environment")
     try:
         __import__("ensurepip")
     except ModuleNotFoundError:
         # Debian splits it out of python3; only the versioned package is certain to match this interpreter.
         _apt([f"python{sys.version_info.major}.{sys.version_info.minor}-venv"], "Python's venv module is")
-    command = [sys.executable, "-m", "venv", "--clear", str(venv)]
+    # The base interpreter, also when this runs inside the very environment that is being replaced.
+    base_python = getattr(sys, "_base_executable", None) or sys.executable
+    command = [base_python, "-m", "venv", "--clear", str(venv)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         raise InstallError(f"{done.stdout}{done.stderr}\nThe virtual environment {venv} cannot be created.")
+    mark.write_text(base, "utf-8")
 
 
 def _pip(python: Path, log: Path, *words: str) -> None:
@@ -219,12 +232,12 @@ def install(extras: set[str], root: Path = ROOT) -> None:
     started = time.monotonic()
     say(f"Installing Muniment into {venv} ({', '.join(wanted) or 'core only'}). The first time takes some minutes.")
     packages = missing_packages(wanted, _known_libraries())
-    if packages:
+    if packages and shutil.which("apt-get"):
         say("System packages")
         _apt(packages, "System packages are")
-    if not python.exists():
-        say("Virtual environment")
-        _make_venv(venv)
+    elif packages:
+        say(f"System packages seem to be missing; their Debian names: {' '.join(packages)}")
+    _make_venv(venv, _base(root))
     stamp.unlink(missing_ok=True)  # from here on an interrupted run must not look finished
     log = venv / "install.log"
     log.write_bytes(b"")

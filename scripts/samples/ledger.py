@@ -169,8 +169,8 @@ def write_ledger(path: Path) -> list[Fact]:
         cells = ("", "", f"Total {name} 2025", "", _amount(debit), _amount(credit), _amount(booked[-1].balance_cents))
         page_of[name] = pages.line(cells, bold=True)
     debit, credit = (sum(getattr(entry, side) for entry in made) for side in ("debit_cents", "credit_cents"))
-    cells = ("2025-12-31", "", "Total and closing balance", "", _amount(debit), _amount(credit))
-    page_of["year"] = pages.line((*cells, _amount(made[-1].balance_cents)), bold=True)
+    year = ("2025-12-31", "", "Total and closing balance", "", _amount(debit), _amount(credit))
+    page_of["year"] = pages.line((*year, _amount(made[-1].balance_cents)), bold=True)
     canvas.save()
     return ledger_facts(made, page_of)
 

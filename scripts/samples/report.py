@@ -48,18 +48,14 @@ GAP = 20.0
 FRONT_PAGES = 2  # cover and contents carry roman labels, so that labels and physical pages differ
 
 
-class _Report(BaseDocTemplate):
-    """Adds page labels: i and ii for the front matter, then 1, 2, 3."""
-
-    def beforePage(self) -> None:
-        """Label the page that begins."""
-        front = self.page <= FRONT_PAGES
-        style, start = ("ROMAN_LOWER", 1) if front else ("ARABIC", 1)
-        if self.page in (1, FRONT_PAGES + 1):
-            self.canv.addPageLabel(self.page - 1, style=style, start=start)
+def _label(canvas: Canvas, page: int) -> None:
+    """Label pages i and ii for the front matter, then 1, 2, 3."""
+    if page in (1, FRONT_PAGES + 1):
+        canvas.addPageLabel(page - 1, style="ROMAN_LOWER" if page == 1 else "ARABIC", start=1)
 
 
-def _cover(canvas: Canvas, _document: BaseDocTemplate) -> None:
+def _cover(canvas: Canvas, document: BaseDocTemplate) -> None:
+    _label(canvas, document.page)
     width, height = A4
     canvas.saveState()
     canvas.setFillColor(TEAL)
@@ -84,6 +80,7 @@ def _cover(canvas: Canvas, _document: BaseDocTemplate) -> None:
 
 
 def _decorate(canvas: Canvas, document: BaseDocTemplate) -> None:
+    _label(canvas, document.page)
     canvas.saveState()
     canvas.setStrokeColor(TEAL)
     canvas.setLineWidth(1.1)
@@ -222,7 +219,7 @@ def _story() -> list[Flowable]:
 def write_report(path: Path) -> list[Fact]:
     """Write the PDF and return its facts."""
     title, author = "Annual Report 2025", "Aldermoor Instruments plc (invented)"
-    document = _Report(str(path), pagesize=A4, title=title, author=author, invariant=1, lang="en-GB")
+    document = BaseDocTemplate(str(path), pagesize=A4, title=title, author=author, invariant=1, lang="en-GB")
     column = (WIDTH - GAP) / 2
     box = {"leftPadding": 0, "rightPadding": 0}
     lead_height = 112.0
