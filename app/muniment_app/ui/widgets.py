@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPalette, QPen, QResizeEvent
+from PySide6.QtGui import QBrush, QColor, QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPalette, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -27,8 +27,8 @@ from muniment_app.bridge.models import TONE_ROLE
 from muniment_app.ui.theme import GRID, Colors, colors_of
 
 __all__ = [
-    "Card", "ElidedLabel", "IconButton", "PlainLabel", "PlainView", "RailButton", "chip", "draw_icon", "line",
-    "make_button", "make_table", "set_property",
+    "Card", "ElidedLabel", "IconButton", "InputFrame", "PlainLabel", "PlainView", "RailButton", "Swatch",
+    "ToneDelegate", "chip", "draw_icon", "line", "make_button", "make_table", "set_property", "tooltip",
 ]  # fmt: skip
 
 _ICONS: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
@@ -223,6 +223,29 @@ class RailButton(QAbstractButton):
         painter.setFont(font)
         painter.setPen(ink)
         painter.drawText(QRectF(0, 36, self.width(), 20), int(Qt.AlignmentFlag.AlignCenter), self.text())
+
+
+class Swatch(QWidget):
+    """A small square in the colour of a part of the memory bar."""
+
+    def __init__(self, key: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._key = key
+        self.setFixedSize(12, 12)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+        """Paint the square; the reserve is hatched as in the bar."""
+        colors = colors_of(self.palette())
+        fill = QColor(colors.raised if self._key == "free" else getattr(colors, self._key))
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(colors.border), 1))
+        painter.setBrush(fill)
+        box = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.drawRoundedRect(box, 3, 3)
+        if self._key == "reserve":
+            painter.setBrush(QBrush(QColor(colors.surface), Qt.BrushStyle.BDiagPattern))
+            painter.drawRoundedRect(box, 3, 3)
 
 
 class PlainView(QPlainTextEdit):
