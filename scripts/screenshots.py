@@ -50,7 +50,7 @@ def shoot(application: QApplication, window: MainWindow, fake: Fake, prefix: Pat
         if not window.grab().save(target):
             raise OSError(target)
 
-    spin(application, lambda: bool(window.ask.documents.model.documents))
+    spin(application, lambda: window.ask.documents.model.rowCount() > 0)
     save("ready")
     window.ask.box.setPlainText("What was net revenue in 2025 and what drove the change?")
     window.ask.ask()
@@ -69,7 +69,7 @@ def shoot(application: QApplication, window: MainWindow, fake: Fake, prefix: Pat
     save("resources")
     window.show_page(2)
     window.audit.verify()
-    spin(application, lambda: window.audit.verify_button.isEnabled())
+    spin(application, window.audit.verify_button.isEnabled)
     save("audit")
 
 
@@ -100,7 +100,7 @@ def main() -> int:
                 empty = Fake(documents=(), installed=False)
                 window = start(application, empty.services, Translator(language), settings)
                 window.resize(width, height)
-                spin(application, lambda item=window: item.ask.start.get_button.isVisible())  # type: ignore[misc]  # default binds the loop variable
+                spin(application, window.ask.start.get_button.isVisible)
                 settle(application)
                 window.grab().save(f"{prefix}_first_run.png")
                 window.close()

@@ -14,15 +14,46 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from muniment_app.services.api import (
-    Answer, AnswerStatus, AskEvent, AskPhase, AskRequest, AuditEvent, AuditReport, IndexProgress, ModelInfo,
-    PlanSummary, Receipt, Services, Timings, Usage,
+    Answer,
+    AnswerStatus,
+    AskEvent,
+    AskPhase,
+    AskRequest,
+    AuditEvent,
+    AuditReport,
+    IndexProgress,
+    ModelInfo,
+    PlanSummary,
+    Receipt,
+    Services,
+    Timings,
+    Usage,
 )  # fmt: skip
 from muniment_resources.errors import KnownError
 from muniment_retrieval.model import (
-    Box, Citation, DocumentInfo, DocumentStatus, Evidence, Passage, RenderedPage, Sentence, Support,
+    Box,
+    Citation,
+    DocumentInfo,
+    DocumentStatus,
+    Evidence,
+    Passage,
+    RenderedPage,
+    Sentence,
+    Support,
 )  # fmt: skip
 from muniment_runtime.contracts import (
-    Candidate, Headroom, KvType, Limit, LoadedModel, Need, Pins, Plan, Prediction, Pressure, Profile, RunConfig,
+    Candidate,
+    Headroom,
+    KvType,
+    Limit,
+    LoadedModel,
+    Need,
+    Pins,
+    Plan,
+    Prediction,
+    Pressure,
+    Profile,
+    RunConfig,
 )  # fmt: skip
 
 MIB = 1 << 20
@@ -41,7 +72,9 @@ LINES = (
 
 def document(number: int, name: str, pages: int, status: DocumentStatus = DocumentStatus.READY) -> DocumentInfo:
     readable = {DocumentStatus.READY: pages, DocumentStatus.PARTIAL: pages - 4}.get(status, 0)
-    return DocumentInfo(f"doc{number}", name, f"/documents/{name}", f"{number:064x}", 100_000, status, pages, readable, 0)
+    return DocumentInfo(
+        f"doc{number}", name, f"/documents/{name}", f"{number:064x}", 100_000, status, pages, readable, 0
+    )
 
 
 def passage(number: int, doc: DocumentInfo, page: int, text: str, boxes: tuple[Box, ...] = (MARK,)) -> Passage:
@@ -62,7 +95,8 @@ QUOTE_2 = "Growth came mainly from the services segment (+14 %)."
 def answered() -> Answer:
     passages = [
         passage(11, REPORT, 24, QUOTE_1), passage(12, REPORT, 57, QUOTE_2, ((80.0, 500.0, 300.0, 514.0),)),
-        passage(13, CONTRACT, 3, "租金自 2025 年 3 月 1 日起按季度支付。"), passage(14, MEMO, 41, "Services margin narrowed."),
+        passage(13, CONTRACT, 3, "租金自 2025 年 3 月 1 日起按季度支付。"),
+        passage(14, MEMO, 41, "Services margin narrowed."),
     ]  # fmt: skip
     evidence = tuple(
         Evidence(n if used else 0, item, item.text, 40, used)
@@ -263,9 +297,7 @@ def paint_page(page: int, scale: float) -> RenderedPage:
 
 
 class _Ask(_Part):
-    def ask(
-        self, request: AskRequest, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]
-    ) -> Answer:
+    def ask(self, request: AskRequest, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]) -> Answer:
         self.fake.asked.append(request)
         if not isinstance(self.fake.answer, Answer):
             raise self.fake.answer

@@ -33,13 +33,11 @@ class _TableModel(QAbstractTableModel):
         self._headers = tuple(headers)
         self._numbers = frozenset(numbers)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008 - Qt's name and default
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's name and default
         """Return the number of columns."""
         return 0 if parent.isValid() else len(self._headers)
 
-    def headerData(  # noqa: N802 - Qt's name
-        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
-    ) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole) -> Any:
         """Return the column heads."""
         if orientation is Qt.Orientation.Horizontal and 0 <= section < len(self._headers):
             if role == Role.DisplayRole:
@@ -75,7 +73,7 @@ class RowsModel(_TableModel):
         self.rows = tuple(rows)
         self.endResetModel()
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         """Return the number of rows."""
         return 0 if parent.isValid() else len(self.rows)
 
@@ -133,7 +131,7 @@ class DocumentsModel(_TableModel):
         """Return the ids of the documents to ask."""
         return tuple(d.document_id for d in self.usable() if d.document_id not in self._unticked)
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         """Return the number of documents."""
         return 0 if parent.isValid() else len(self.documents)
 
@@ -159,7 +157,7 @@ class DocumentsModel(_TableModel):
         }
         return values[role]() if role in values else None
 
-    def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: N802
+    def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:
         """Tick or untick a document."""
         if role != Role.CheckStateRole or not index.isValid() or index.column() or not self._usable(index):
             return False
@@ -194,10 +192,8 @@ class DocumentsModel(_TableModel):
     def _usable(self, index: Index) -> bool:
         return self.documents[index.row()].status is not DocumentStatus.REJECTED
 
-    def _check_state(self, document: DocumentInfo) -> Qt.CheckState | None:
-        if document.status is DocumentStatus.REJECTED:
-            return None
-        unticked = document.document_id in self._unticked
+    def _check_state(self, document: DocumentInfo) -> Qt.CheckState:
+        unticked = document.status is DocumentStatus.REJECTED or document.document_id in self._unticked
         return Qt.CheckState.Unchecked if unticked else Qt.CheckState.Checked
 
     def _tone(self, document: DocumentInfo) -> str:
@@ -229,7 +225,7 @@ class EvidenceModel(_TableModel):
         number = self.evidence[row].n
         return self._citations.get(number) if number else None
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         """Return the number of passages."""
         return 0 if parent.isValid() else len(self.evidence)
 
@@ -298,17 +294,17 @@ class AuditModel(_TableModel):
         self.events.extend(events)
         self.endInsertRows()
 
-    def canFetchMore(self, parent: Index) -> bool:  # noqa: N802
+    def canFetchMore(self, parent: Index) -> bool:
         """Return whether more events are waiting and none are on their way."""
         return not parent.isValid() and not self._asked and len(self.events) < self._total
 
-    def fetchMore(self, parent: Index) -> None:  # noqa: N802
+    def fetchMore(self, parent: Index) -> None:
         """Ask for the next window."""
         if self.canFetchMore(parent):
             self._asked = True
             self.wanted.emit(len(self.events))
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         """Return the number of fetched events."""
         return 0 if parent.isValid() else len(self.events)
 

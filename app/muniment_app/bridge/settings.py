@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -78,6 +77,6 @@ class SettingsStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(json.dumps(asdict(settings)), "utf-8")
-            os.replace(temporary, self._path)
+            temporary.replace(self._path)
         except OSError:
             _LOG.warning("window settings could not be written; they hold for this run")

@@ -6,12 +6,21 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QSizeF, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QFont, QTextCharFormat, QTextCursor, QTextOption
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QPushButton, QScrollArea, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
 
 from muniment_app.bridge.formats import optional_text, seconds, sentence
 from muniment_app.services.api import Answer, AnswerStatus
 from muniment_app.ui.theme import GRID, colors_of
-from muniment_app.ui.widgets import Card, ElidedLabel, PlainLabel, chip, make_button, set_property
+from muniment_app.ui.widgets import Card, ElidedLabel, IconButton, PlainLabel, chip, set_property
 from muniment_resources.i18n import Translator
 from muniment_retrieval.model import Passage, Sentence, Support
 
@@ -43,7 +52,7 @@ class SafeBrowser(QTextBrowser):
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.anchorClicked.connect(self._on_anchor)
 
-    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802, ARG002
+    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: ARG002
         """Load nothing, whatever is asked."""
         return ""
 
@@ -126,9 +135,10 @@ class AnswerView(QScrollArea):
         self.state = chip()
         self.browser = SafeBrowser(translator.text("ui.answer"))
         self.browser.citation_clicked.connect(self.citation_clicked)
-        self.left_out = chip(kind="warn")
+        self.left_out = PlainLabel(role="small", wrap=True)
+        self.left_out.setProperty("tone", "warn")
         self.footer = PlainLabel(role="small", wrap=True)
-        self.copy_button = make_button(translator.text("ui.copy_answer"), self.copy_answer)
+        self.copy_button = IconButton("copy", translator.text("ui.copy_answer"), self.copy_answer)
         self.card = Card("warn")
         self.card_title = PlainLabel(role="heading", wrap=True)
         self.card_text = PlainLabel(wrap=True)
@@ -204,7 +214,6 @@ class AnswerView(QScrollArea):
         column.addWidget(self.question)
         state = QHBoxLayout()
         state.addWidget(self.state)
-        state.addWidget(self.left_out)
         state.addStretch(1)
         state.addWidget(self.copy_button)
         column.addLayout(state)
@@ -217,6 +226,7 @@ class AnswerView(QScrollArea):
             self.card.column.addWidget(widget)
         self.card.column.addLayout(self._rows)
         column.addWidget(self.card)
+        column.addWidget(self.left_out)
         column.addWidget(self.footer)
         column.addStretch(1)
         self.setWidget(body)
@@ -240,9 +250,7 @@ class AnswerView(QScrollArea):
     def _show_sentences(self, answer: Answer) -> None:
         carried = sum(1 for item in answer.sentences if item.support is not Support.NONE)
         whole = carried == len(answer.sentences)
-        self._set_state(
-            "ui.state_supported", "good" if whole else "warn", carried=carried, n=len(answer.sentences)
-        )
+        self._set_state("ui.state_supported", "good" if whole else "warn", carried=carried, n=len(answer.sentences))
         self.browser.show()
         cursor = QTextCursor(self.browser.document())
         note = self._translator.text("ui.no_passage")

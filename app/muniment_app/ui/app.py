@@ -43,6 +43,10 @@ def start(
     """Show the window and begin to build the services; returns at once.
 
     Args:
+        application: The application that the window belongs to.
+        services_factory: Builds the services; called on a lane, never on the main thread.
+        translator: Texts; a language that the user chose in the window goes before it.
+        settings: What the window remembers.
         on_interactive: Called when the window has been painted and takes input; services may still be missing.
     """
     theme = settings.current.theme
@@ -54,11 +58,12 @@ def start(
     tasks = Tasks()
     window = MainWindow(translator, tasks, settings)
     window.theme_chosen.connect(lambda chosen: apply_theme(application, chosen))
-    application.styleHints().colorSchemeChanged.connect(
-        lambda scheme: apply_theme(application, Theme.SYSTEM)  # noqa: ARG005
-        if settings.current.theme is Theme.SYSTEM
-        else None
-    )
+
+    def follow_desktop() -> None:
+        if settings.current.theme is Theme.SYSTEM:
+            apply_theme(application, Theme.SYSTEM)
+
+    application.styleHints().colorSchemeChanged.connect(lambda _scheme: follow_desktop())
     made: list[Services] = []
 
     def make() -> Services:
@@ -78,6 +83,7 @@ def start(
         tasks.submit(Lane.LONG, lambda task: make(), window.attach, window.fail)  # noqa: ARG005
 
     window.show()
+    window.ask.box.setFocus()
     # The first turn of the event loop paints the window; heavy imports of the services must not delay it.
     QTimer.singleShot(0, lambda: QTimer.singleShot(0, first_idle))
     return window

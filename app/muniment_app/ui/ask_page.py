@@ -117,6 +117,7 @@ class AskPage(QWidget):
         self._current = -1
         self.answer_view.start(question)
         self.evidence.show_answer(None)
+        self.page.clear()  # a mark of the last answer beside a new question would mislead
         self._stack.setCurrentWidget(self._answer_card)
         self._say("ui.phase_searching")
         self.box.clear()
@@ -162,7 +163,7 @@ class AskPage(QWidget):
             start = -1 if self._current < 0 and by > 0 else max(0, self._current)
             self.show_citation(citations[(start + by) % len(citations)].n)
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Ctrl+Enter asks, Up in an empty box brings the last question back; the frame shows the focus."""
         if isinstance(event, QFocusEvent):
             self._frame.follow(self.box, event)
@@ -201,6 +202,9 @@ class AskPage(QWidget):
         self._frame.column.setSpacing(GRID // 2)
         self._frame.column.addWidget(self.box)
         self._frame.column.addLayout(row)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
         self._answer_card = Card(margin=1)
         self._answer_card.column.addWidget(self.answer_view)
         start_card = Card(margin=1)
@@ -224,7 +228,7 @@ class AskPage(QWidget):
         for widget, stretch in ((self.documents, 0), (middle, 1), (self.page, 1)):
             splitter.addWidget(widget)
             splitter.setStretchFactor(splitter.count() - 1, stretch)
-        splitter.setSizes([300, 560, 500])
+        splitter.setSizes([270, 590, 500])
         for part in (splitter, reading):
             part.setHandleWidth(GRID)
             part.setChildrenCollapsible(False)

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QPoint, QSortFilterProxyModel, Qt, QTimer, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QHeaderView, QLineEdit, QMenu, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QMenu,
+    QProgressBar,
+    QVBoxLayout,
+    QWidget,
+)
 
 from muniment_app.bridge.formats import failure, time_left
 from muniment_app.bridge.models import DocumentsModel
@@ -16,7 +25,16 @@ from muniment_app.bridge.tasks import Lane, Mailbox, Task, Tasks
 from muniment_app.services.api import IndexProgress, Services
 from muniment_app.ui.dialogs import PasswordDialog, confirm
 from muniment_app.ui.theme import GRID
-from muniment_app.ui.widgets import Card, ElidedLabel, IconButton, PlainLabel, line, make_button, make_table, set_property
+from muniment_app.ui.widgets import (
+    Card,
+    ElidedLabel,
+    IconButton,
+    PlainLabel,
+    line,
+    make_button,
+    make_table,
+    set_property,
+)
 from muniment_resources.i18n import Translator
 from muniment_retrieval.model import DocumentInfo
 
@@ -86,7 +104,10 @@ class DocumentsPane(QWidget):
 
         def work(task: Task) -> list[DocumentInfo]:
             def ask(file_name: str, was_wrong: bool) -> str | None:
-                return self._tasks.ask_main(task, lambda reply: self._ask_password(file_name, was_wrong, reply))
+                def question(reply: Callable[[str | None], None]) -> None:
+                    self._ask_password(file_name, was_wrong, reply)
+
+                return self._tasks.ask_main(task, question)
 
             return index.index(list(paths), self._progress_mail.put, ask, task.cancelled)
 
@@ -164,6 +185,13 @@ class DocumentsPane(QWidget):
         self._details = PlainLabel(role="small", wrap=True)
         self._details.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         self._details.hide()
+        self._build_progress()
+        self._remove_button = IconButton("remove", text("ui.remove"), self.remove_selected)
+        self._remove_button.setEnabled(False)
+        self._lay_out()
+
+    def _build_progress(self) -> None:
+        text = self._translator.text
         self._progress_text = ElidedLabel(role="small")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -174,12 +202,14 @@ class DocumentsPane(QWidget):
         progress.setSpacing(GRID - 2)
         row = QHBoxLayout()
         row.addWidget(self._progress_text, 1)
-        row.addWidget(make_button(text("ui.cancel"), self.cancel))
+        self.cancel_button = IconButton("close", text("ui.index_cancel"), self.cancel)
+        row.addWidget(self.cancel_button)
         progress.addLayout(row)
         progress.addWidget(self.bar)
         self._progress_card.hide()
-        self._remove_button = IconButton("remove", text("ui.remove"), self.remove_selected)
-        self._remove_button.setEnabled(False)
+
+    def _lay_out(self) -> None:
+        text = self._translator.text
         head = QHBoxLayout()
         head.addWidget(PlainLabel(text("ui.documents"), "heading"))
         head.addStretch(1)

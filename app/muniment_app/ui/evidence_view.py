@@ -30,7 +30,7 @@ class EvidenceView(QWidget):
         self.table = make_table(self.model, translator.text("ui.evidence"), stretch=1)
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(2, QHeaderView.ResizeMode.Interactive)
-        self.table.setColumnWidth(2, 150)
+        self.table.setColumnWidth(2, 120)
         self.table.clicked.connect(self._on_chosen)
         self.table.activated.connect(self._on_chosen)
         self._title = PlainLabel(translator.text("ui.evidence"), "heading")

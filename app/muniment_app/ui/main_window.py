@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
@@ -50,7 +51,7 @@ class DropOverlay(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint a veil with a dashed frame."""
         colors = colors_of(self.palette())
         painter = QPainter(self)
@@ -149,7 +150,7 @@ class MainWindow(QMainWindow):
             self._on_status_failed,
         )
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Take files and folders."""
         if self._services is not None and self._dropped(event):
             event.acceptProposedAction()
@@ -157,11 +158,11 @@ class MainWindow(QMainWindow):
             self._overlay.raise_()
             self._overlay.show()
 
-    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: N802, ARG002
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: ARG002
         """Take the veil away."""
         self._overlay.hide()
 
-    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+    def dropEvent(self, event: QDropEvent) -> None:
         """Index what was dropped."""
         self._overlay.hide()
         paths = self._dropped(event)
@@ -170,12 +171,12 @@ class MainWindow(QMainWindow):
             self.show_page(0)
             self.ask.add_paths(paths)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the veil over the whole window."""
         super().resizeEvent(event)
         self._overlay.setGeometry(self.rect())
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+    def changeEvent(self, event: QEvent) -> None:
         """Measure only while somebody can look."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.WindowStateChange and self._services is not None:
@@ -184,7 +185,7 @@ class MainWindow(QMainWindow):
             else:
                 self._status_timer.start()
 
-    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+    def closeEvent(self, event: QCloseEvent) -> None:
         """End the lanes; services are closed by who made them."""
         self._status_timer.stop()
         self._tasks.close(CLOSE_TIMEOUT_S)
@@ -239,13 +240,11 @@ class MainWindow(QMainWindow):
         view = bar.addMenu(text("ui.menu_view"))
         for position, name in enumerate(("ask", "resources", "audit")):
             action = view.addAction(text(f"ui.{name}"))
-            self._action(action, lambda index=position: self.show_page(index), f"Ctrl+{position + 1}")
+            self._action(action, partial(self.show_page, position), f"Ctrl+{position + 1}")
         view.addSeparator()
         languages = view.addMenu(text("ui.language"))
         current = self._translator.language
-        self._choices(
-            languages.addAction, [("English", "en"), ("中文", "zh_CN")], current, lambda value: self.set_language(value)
-        )
+        self._choices(languages.addAction, [("English", "en"), ("中文", "zh_CN")], current, self.set_language)
         themes = view.addMenu(text("ui.theme"))
         options = [(text(f"ui.theme_{theme.value}"), theme.value) for theme in Theme]
         self._choices(
@@ -257,7 +256,7 @@ class MainWindow(QMainWindow):
     def _action(self, action: QAction, run: Callable[[], object], shortcut: str = "") -> None:
         if shortcut:
             action.setShortcut(QKeySequence(shortcut))
-        action.triggered.connect(lambda: run())
+        action.triggered.connect(lambda _checked=False: run())
 
     def _choices(
         self,

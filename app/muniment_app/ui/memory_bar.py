@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
-from PySide6.QtCore import QEvent
 
 from muniment_app.bridge.formats import size
 from muniment_app.ui.theme import Colors, colors_of, contrast
@@ -65,7 +64,7 @@ class MemoryBar(QWidget):
         self.parts: list[Part] = []
         self._names: dict[str, str] = {}
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         """Return the wanted size."""
         return QSize(600, 40)
 
@@ -86,7 +85,7 @@ class MemoryBar(QWidget):
             left += width
         return found
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint the segments."""
         colors = colors_of(self.palette())
         painter = QPainter(self)

@@ -140,7 +140,7 @@ class PageCanvas(QAbstractScrollArea):
             for x0, y0, x1, y1 in self._boxes
         ]
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint the page and multiply the marks onto it, so that the text stays black."""
         colors = colors_of(self.palette())
         painter = QPainter(self.viewport())
@@ -160,13 +160,13 @@ class PageCanvas(QAbstractScrollArea):
         if self._image is not None and self._busy:
             self._paint_busy(painter)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Lay out again and say so: fit-width needs another picture."""
         super().resizeEvent(event)
         self._layout()
         self.resized.emit()
 
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+    def wheelEvent(self, event: QWheelEvent) -> None:
         """Zoom with Ctrl, scroll otherwise."""
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier and event.angleDelta().y():
             self.zoom_wanted.emit(1 if event.angleDelta().y() > 0 else -1)

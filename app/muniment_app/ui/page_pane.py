@@ -78,6 +78,7 @@ class PagePane(QWidget):
         self.target = None
         self._title.set_full_text(self._translator.text("ui.page"))
         self._where.setText("")
+        self._position.setText("")
         self.canvas.set_message(self._translator.text("ui.page_empty"))
         self._enable()
 
@@ -96,7 +97,8 @@ class PagePane(QWidget):
         self._title.set_full_text(target.name)
         key = "ui.page_of" if target.pages else "ui.page_number"
         where = self._translator.text(key, page=target.page, pages=target.pages)
-        self._where.setText(f"{where} · {target.position}" if target.position else where)
+        self._where.setText(where)
+        self._position.setText(target.position)
         self._enable()
         self._refresh()
 
@@ -126,6 +128,7 @@ class PagePane(QWidget):
         text = self._translator.text
         self._title = ElidedLabel(role="heading")
         self._where = PlainLabel(role="muted")
+        self._position = PlainLabel(role="small")
         buttons: list[tuple[str, str, Callable[[], None]]] = [
             ("left", "ui.page_previous", lambda: self.step(-1)),
             ("right", "ui.page_next", lambda: self.step(1)),
@@ -145,7 +148,11 @@ class PagePane(QWidget):
         head = QVBoxLayout()
         head.setContentsMargins(2 * GRID, GRID + 2, GRID, GRID - 2)
         head.setSpacing(0)
-        head.addWidget(self._title)
+        name = QHBoxLayout()
+        name.setContentsMargins(0, 0, GRID, 0)
+        name.addWidget(self._title, 1)
+        name.addWidget(self._position)
+        head.addLayout(name)
         head.addLayout(tools)
         card = Card(margin=1)
         card.column.setSpacing(0)
@@ -238,7 +245,7 @@ class PagePane(QWidget):
         sentence, code = failure(self._translator, error)
         self.canvas.set_message(f"{sentence}\n{code}")
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         """Page up and down turn pages."""
         if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
             self.step(-1 if event.key() == Qt.Key.Key_PageUp else 1)

@@ -26,7 +26,7 @@ class Emblem(QWidget):
         self.icon = icon
         self.setFixedSize(72, 72)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint disc and icon."""
         colors = colors_of(self.palette())
         painter = QPainter(self)

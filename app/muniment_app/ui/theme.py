@@ -132,7 +132,8 @@ def text_pairs(colors: Colors) -> list[tuple[str, str, str]]:
 
 def colors_of(palette: QPalette) -> Colors:
     """Return the colours that belong to a palette: painted widgets need no shared state for the theme."""
-    return DARK if palette.color(QPalette.ColorRole.Window).lightness() < 128 else LIGHT
+    # The ink, not the ground: a transparent ground in the style sheet reads as black.
+    return DARK if palette.color(QPalette.ColorRole.WindowText).lightness() > 128 else LIGHT
 
 
 def apply_theme(application: QApplication, theme: Theme) -> Colors:
@@ -259,10 +260,10 @@ QScrollArea > QWidget > QWidget[role="page"] {{ background: transparent; }}
 QTableView {{ background: {c.surface}; border: none; outline: 0; selection-background-color: {c.accent_soft};
     selection-color: {c.text}; alternate-background-color: {c.surface}; }}
 QTableView::item {{ padding: 0 8px; border: none; border-bottom: 1px solid {c.raised}; }}
-QTableView::item:selected {{ background: {c.accent_soft}; color: {c.text}; }}
+QTableView::item:selected {{ background: {c.accent_soft}; }}
 QHeaderView {{ background: {c.surface}; border: none; }}
 QHeaderView::section {{ background: {c.surface}; color: {c.muted}; border: none;
-    border-bottom: 1px solid {c.border}; padding: 6px 8px; font-size: 9pt; font-weight: 600; }}
+    border-bottom: 1px solid {c.border}; padding: 6px 11px; font-size: 9pt; font-weight: 600; }}
 QTableCornerButton::section {{ background: {c.surface}; border: none; }}
 
 QProgressBar {{ background: {c.border}; border: none; border-radius: 3px; max-height: 6px; min-height: 6px; }}

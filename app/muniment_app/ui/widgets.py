@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QSizePolicy,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -33,19 +34,43 @@ __all__ = [
 
 _ICONS: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
     # Poly-lines on a 24 x 24 grid.
-    "ask": (((4, 5), (20, 5), (20, 16), (11, 16), (7, 20), (7, 16), (4, 16), (4, 5)), ((8, 9), (16, 9)), ((8, 12), (13, 12))),
+    "ask": (
+        ((4, 5), (20, 5), (20, 16), (11, 16), (7, 20), (7, 16), (4, 16), (4, 5)),
+        ((8, 9), (16, 9)),
+        ((8, 12), (13, 12)),
+    ),
     "resources": (((4, 20), (4, 13)), ((9.3, 20), (9.3, 4)), ((14.7, 20), (14.7, 9)), ((20, 20), (20, 15))),
-    "audit": (((12, 3), (19, 6), (19, 12), (16.5, 17.5), (12, 21), (7.5, 17.5), (5, 12), (5, 6), (12, 3)), ((8.5, 12), (11, 14.5), (15.5, 9.5))),
-    "page": (((6, 3), (14, 3), (18, 7), (18, 21), (6, 21), (6, 3)), ((14, 3), (14, 7), (18, 7)), ((9, 12), (15, 12)), ((9, 16), (15, 16))),
+    "audit": (
+        ((12, 3), (19, 6), (19, 12), (16.5, 17.5), (12, 21), (7.5, 17.5), (5, 12), (5, 6), (12, 3)),
+        ((8.5, 12), (11, 14.5), (15.5, 9.5)),
+    ),
+    "page": (
+        ((6, 3), (14, 3), (18, 7), (18, 21), (6, 21), (6, 3)),
+        ((14, 3), (14, 7), (18, 7)),
+        ((9, 12), (15, 12)),
+        ((9, 16), (15, 16)),
+    ),
     "left": (((14.5, 6), (8.5, 12), (14.5, 18)),),
     "right": (((9.5, 6), (15.5, 12), (9.5, 18)),),
     "plus": (((12, 6), (12, 18)), ((6, 12), (18, 12))),
     "minus": (((6, 12), (18, 12)),),
-    "fit": (((4, 6), (4, 18)), ((20, 6), (20, 18)), ((7, 12), (17, 12)), ((9.5, 9.5), (7, 12), (9.5, 14.5)), ((14.5, 9.5), (17, 12), (14.5, 14.5))),
+    "fit": (
+        ((4, 6), (4, 18)),
+        ((20, 6), (20, 18)),
+        ((7, 12), (17, 12)),
+        ((9.5, 9.5), (7, 12), (9.5, 14.5)),
+        ((14.5, 9.5), (17, 12), (14.5, 14.5)),
+    ),
     "copy": (((9, 9), (19, 9), (19, 20), (9, 20), (9, 9)), ((15, 9), (15, 4), (5, 4), (5, 15), (9, 15))),
     "remove": (((6, 7), (18, 7)), ((10, 7), (10, 4), (14, 4), (14, 7)), ((7.5, 7), (8.5, 20), (15.5, 20), (16.5, 7))),
-    "model": (((12, 3), (20, 7.5), (20, 16.5), (12, 21), (4, 16.5), (4, 7.5), (12, 3)), ((4, 7.5), (12, 12), (20, 7.5)), ((12, 12), (12, 21))),
+    "model": (
+        ((12, 3), (20, 7.5), (20, 16.5), (12, 21), (4, 16.5), (4, 7.5), (12, 3)),
+        ((4, 7.5), (12, 12), (20, 7.5)),
+        ((12, 12), (12, 21)),
+    ),
     "warn": (((12, 4), (21, 20), (3, 20), (12, 4)), ((12, 10), (12, 14.5)), ((12, 17), (12, 17.4))),
+    "tick": (((5, 12.5), (10, 17.5), (19, 7)),),
+    "close": (((7, 7), (17, 17)), ((17, 7), (7, 17))),
     "find": (((15.5, 15.5), (20, 20)),),
 }  # fmt: skip
 
@@ -59,13 +84,13 @@ def set_property(widget: QWidget, name: str, value: str) -> None:
     widget.style().polish(widget)
 
 
-def draw_icon(painter: QPainter, name: str, rect: QRectF, color: QColor) -> None:
+def draw_icon(painter: QPainter, name: str, rect: QRectF, color: QColor, width: float = 1.7) -> None:
     """Paint a line icon into a square."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(rect.topLeft())
     painter.scale(rect.width() / 24, rect.height() / 24)
-    pen = QPen(color, 1.7, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
+    pen = QPen(color, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if name == "find":
@@ -111,7 +136,7 @@ class ElidedLabel(PlainLabel):
         self.setAccessibleName(text)
         self._elide()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Shorten again."""
         super().resizeEvent(event)
         self._elide()
@@ -158,7 +183,7 @@ def make_button(text: str, action: Callable[[], None], kind: str = "plain") -> Q
     button.setProperty("kind", kind)
     button.setAccessibleName(text.replace("&", ""))
     button.setCursor(Qt.CursorShape.PointingHandCursor)
-    button.clicked.connect(lambda: action())
+    button.clicked.connect(lambda _checked=False: action())
     return button
 
 
@@ -171,16 +196,18 @@ class IconButton(QToolButton):
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.setFixedSize(30, 30)
-        self.clicked.connect(lambda: action())
+        self.clicked.connect(lambda _checked=False: action())
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the frame of the style, then the icon."""
         super().paintEvent(event)
         colors = colors_of(self.palette())
         color = QColor(colors.text if self.isEnabled() else colors.border)
         painter = QPainter(self)
         side = 18.0
-        draw_icon(painter, self._icon_name, QRectF((self.width() - side) / 2, (self.height() - side) / 2, side, side), color)
+        draw_icon(
+            painter, self._icon_name, QRectF((self.width() - side) / 2, (self.height() - side) / 2, side, side), color
+        )
 
 
 class RailButton(QAbstractButton):
@@ -197,11 +224,11 @@ class RailButton(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setFixedSize(80, 64)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         """Return the fixed size."""
         return QSize(80, 64)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint pill, icon and word."""
         colors = colors_of(self.palette())
         painter = QPainter(self)
@@ -233,7 +260,7 @@ class Swatch(QWidget):
         self._key = key
         self.setFixedSize(12, 12)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802, ARG002
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
         """Paint the square; the reserve is hatched as in the bar."""
         colors = colors_of(self.palette())
         fill = QColor(colors.raised if self._key == "free" else getattr(colors, self._key))
@@ -266,38 +293,59 @@ class ToneDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self._dots = dots
 
-    def initStyleOption(  # noqa: N802
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> None:
         """Set the ink of the cell."""
         super().initStyleOption(option, index)
         tone = index.data(TONE_ROLE)
         if not tone:
             return
-        colors = colors_of(option.palette)  # type: ignore[attr-defined]  # absent from the published stubs
+        colors = colors_of(option.palette)
         ink = _ink(colors, tone)
         for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
-            option.palette.setColor(role, ink)  # type: ignore[attr-defined]  # absent from the published stubs
+            option.palette.setColor(role, ink)
         if tone in ("accent", "strong"):
-            option.font.setBold(True)  # type: ignore[attr-defined]  # absent from the published stubs
+            option.font.setBold(True)
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
         """Paint the cell, and a dot before the text of dotted columns."""
+        super().paint(painter, option, index)
+        if index.data(Qt.ItemDataRole.CheckStateRole) is not None:
+            self._paint_check(painter, option, index)
         tone = index.data(TONE_ROLE)
         if index.column() not in self._dots or not tone:
-            super().paint(painter, option, index)
             return
-        rect = option.rect  # type: ignore[attr-defined]  # absent from the published stubs
-        moved = QStyleOptionViewItem(option)
-        super().paint(painter, moved, index)
-        color = _ink(colors_of(option.palette), tone)  # type: ignore[attr-defined]  # absent from the published stubs
+        rect = option.rect
+        color = _ink(colors_of(option.palette), tone)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color)
         painter.drawEllipse(QPointF(rect.left() + 4, rect.center().y() + 0.5), 3.2, 3.2)
+        painter.restore()
+
+    def _paint_check(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Paint the tick box over the one of the style, in the colours of the theme."""
+        shown = QStyleOptionViewItem(option)
+        self.initStyleOption(shown, index)
+        element = QStyle.SubElement.SE_ItemViewItemCheckIndicator
+        box = QRectF(option.widget.style().subElementRect(element, shown, option.widget))
+        colors = colors_of(option.palette)
+        selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(box.adjusted(-1, -1, 1, 1), QColor(colors.accent_soft if selected else colors.surface))
+        box = QRectF(box.center().x() - 7.5, box.center().y() - 7.5, 15, 15)
+        ticked = Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole)) is Qt.CheckState.Checked
+        usable = bool(index.flags() & Qt.ItemFlag.ItemIsUserCheckable)
+        painter.setPen(QPen(QColor(colors.accent if ticked else colors.muted if usable else colors.border), 1.2))
+        painter.setBrush(QColor(colors.accent if ticked else colors.surface if usable else colors.raised))
+        painter.drawRoundedRect(box, 4, 4)
+        if ticked:
+            draw_icon(painter, "tick", box.adjusted(1, 1, -1, -1), QColor(colors.on_accent), 3.2)
         painter.restore()
 
 
