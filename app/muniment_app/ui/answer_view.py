@@ -132,6 +132,7 @@ class AnswerView(QScrollArea):
         self.setAccessibleName(translator.text("ui.answer"))
         self.question = PlainLabel(role="question", wrap=True)
         self.question.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.question.setAccessibleName(translator.text("ui.ask_box"))
         self.state = chip()
         self.browser = SafeBrowser(translator.text("ui.answer"))
         self.browser.citation_clicked.connect(self.citation_clicked)

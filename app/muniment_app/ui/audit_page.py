@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from muniment_app.bridge.formats import clock_time, count, failure, optional_text
@@ -171,7 +171,7 @@ class AuditPage(QWidget):
         self.export_button.setEnabled(bool(total))
         self.model.start(total)
         if total:
-            self._fetch(0)
+            self.model.fetchMore(QModelIndex())  # the view may have asked already; the model asks once
         self.details.clear()
 
     def _on_events(self, generation: int, events: list[AuditEvent]) -> None:
