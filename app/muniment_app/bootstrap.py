@@ -7,22 +7,25 @@ import importlib
 import logging
 import logging.handlers
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 from muniment_app import __version__
+from muniment_app.audit.events import EventType, FieldValue
 from muniment_app.audit.head import HeadFile
 from muniment_app.audit.log import AuditLog, SystemClock
 from muniment_app.audit.note import Ed25519Signer
 from muniment_app.cli.main import language_of, run
 from muniment_app.config.settings import SettingsFile
-from muniment_app.services.api import Services
+from muniment_app.services.api import Receipt, Services
 from muniment_app.services.ask import Asking
 from muniment_app.services.audit import LogAuditService
-from muniment_app.services.library import WorkspaceLibrary
+from muniment_app.services.library import DocumentService
 from muniment_app.services.model_host import ModelHost
 from muniment_app.services.models import StoreModelService
 from muniment_app.services.plan import LocalPlanService
@@ -32,7 +35,9 @@ from muniment_app.workspace.paths import Home, model_cache_folders, resolve_home
 from muniment_app.workspace.workspace import Workspace, open_workspace
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
-from muniment_retrieval.store.library import LibraryStore
+from muniment_retrieval.search import Searcher
+from muniment_retrieval.store.library import Library
+from muniment_retrieval.store.stemming import Stemmer
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.backends.worker import WorkerBackend
 from muniment_runtime.contracts import ModelSpec
@@ -49,7 +54,6 @@ log = logging.getLogger(__name__)
 
 LOG_BYTES = 1 << 20
 INFERENCE_ROLE = "inference"
-DOCUMENT_ROLE = "document"
 
 
 def physical_cores() -> int:
@@ -83,6 +87,16 @@ def open_audit(workspace: Workspace) -> AuditLog:
     )
 
 
+def recorder(audit: AuditLog) -> Callable[[str, Mapping[str, object], Mapping[str, str]], Receipt]:
+    """Return the function by which services record events: durable when it returns."""
+
+    def record(type_: str, fields: Mapping[str, object], secrets: Mapping[str, str]) -> Receipt:
+        receipt = audit.append(EventType(type_), cast("Mapping[str, FieldValue]", fields), secrets)
+        return Receipt(receipt.seq, receipt.leaf)
+
+    return record
+
+
 def build_services(
     home: Home,
     workspace_name: str,
@@ -104,22 +118,27 @@ def build_services(
         workspace = open_workspace(home, workspace_name, FileKeyStore(home.keys))
         audit = open_audit(workspace)
         undo.callback(audit.close)
-        audit.append("app.started", {"version": __version__}, {})
-        audit.append("workspace.created" if workspace.created else "workspace.opened", {}, {})
+        record = recorder(audit)
+        record("app.started", {"version": __version__}, {})
+        record("workspace.created" if workspace.created else "workspace.opened", {}, {})
         spawner = spawner or ProcessSpawner()
 
-        documents = LibraryStore(workspace.database_path("library"), workspace.keys.database_key)
+        documents = Library(workspace.database_path("library"), workspace.keys.database_key)
         undo.callback(documents.close)
-        reader = CagedReader(Supervisor(spawner, DOCUMENT_ROLE))
-        undo.callback(reader.close)
-        pages = CagedReader(Supervisor(spawner, DOCUMENT_ROLE))
-        undo.callback(pages.close)
-        library = WorkspaceLibrary(documents, reader, pages, audit.append)
+        library = DocumentService(
+            documents,
+            Searcher(documents, Stemmer()),
+            functools.partial(CagedReader, spawner),
+            record,
+            lambda: shutil.disk_usage(workspace.folder).free,
+            time.monotonic,
+        )
+        undo.callback(library.close)
 
         catalogue = load_catalogue()
         store = ModelStore(home.models, catalogue)
         fetcher = ModelFetcher(store, catalogue, cache_folders=model_cache_folders(os.environ))
-        models = StoreModelService(store, catalogue, fetcher, audit.append)
+        models = StoreModelService(store, catalogue, fetcher, record)
         specs: Callable[[], Sequence[ModelSpec]] = functools.partial(installed_specs, store)
 
         inference = Supervisor(spawner, inference_role)
@@ -127,15 +146,15 @@ def build_services(
         def start_backend() -> Backend:
             return WorkerBackend(inference.child())
 
-        host = ModelHost(start_backend, inference.close, audit.append, time.monotonic)
+        host = ModelHost(start_backend, inference.close, record, time.monotonic)
         plan = LocalPlanService(specs, default_probe(), host.running, threads=physical_cores())
-        ask = Asking(library, plan, specs, host, audit, time.monotonic)
+        ask = Asking(library, plan, specs, host, record, time.monotonic)
         closing = undo.pop_all()
 
     def close() -> None:
         # Reverse order of start; the log closes last, so that every end is still recorded.
         host.close()
-        audit.append("app.stopped", {}, {})
+        record("app.stopped", {}, {})
         closing.close()
 
     return Services(

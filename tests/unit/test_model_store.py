@@ -129,7 +129,7 @@ def test_full_disk_is_told_before_copying(tmp_path: Path, catalogue: Catalogue, 
     store = ModelStore(tmp_path / "models", catalogue, free=lambda _: 1000, link=False)
     with pytest.raises(KnownError) as caught:
         store.import_file(file, _nothing, _never, _nothing)
-    assert caught.value.code == "E-DISK-FULL"
+    assert caught.value.code == "E-DISK-SPACE"
     assert caught.value.params["free_bytes"] == 1000
     assert int(caught.value.params["need_bytes"]) >= len(DATA)
     assert list(store.folder.iterdir()) == []

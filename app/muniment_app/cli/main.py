@@ -68,4 +68,3 @@ def run(
         build(cli).main(list(argv), prog_name="muniment", standalone_mode=True)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 1
-    return 0

@@ -70,7 +70,7 @@ class IndexService(Protocol):
         """Index files and folders; one record per file found, rejected ones included.
 
         Raises:
-            KnownError: ``E-INDEX-MISSING``, ``E-INDEX-NO-PDF``, ``E-DISK-FULL``.
+            KnownError: ``E-INDEX-MISSING``, ``E-INDEX-NO-PDF``, ``E-DISK-SPACE``.
         """
         ...
 
@@ -300,7 +300,7 @@ class ModelService(Protocol):
         """Fetch a catalogue model; (bytes done, bytes in all) as progress; resumes.
 
         Raises:
-            KnownError: ``E-MODEL-UNKNOWN``, ``E-MODEL-HASH``, ``E-MODEL-FETCH``, ``E-DISK-FULL``, ``E-CANCELLED``.
+            KnownError: ``E-MODEL-UNKNOWN``, ``E-MODEL-HASH``, ``E-MODEL-FETCH``, ``E-DISK-SPACE``, ``E-CANCELLED``.
         """
         ...
 
@@ -308,7 +308,7 @@ class ModelService(Protocol):
         """Bring in a local GGUF file after a strict check of its header.
 
         Raises:
-            KnownError: ``E-MODEL-FILE``, ``E-MODEL-MALFORMED``, ``E-MODEL-HASH``, ``E-DISK-FULL``.
+            KnownError: ``E-MODEL-FILE``, ``E-MODEL-MALFORMED``, ``E-MODEL-HASH``, ``E-DISK-SPACE``.
         """
         ...
 
@@ -364,7 +364,7 @@ class AuditService(Protocol):
         """Write a bundle that a stranger can verify; ``openings`` is ``all`` or ``none``. Returns its path.
 
         Raises:
-            KnownError: ``E-AUDIT-EXPORT``, ``E-DISK-FULL``.
+            KnownError: ``E-AUDIT-EXPORT``, ``E-DISK-SPACE``.
         """
         ...
 

@@ -28,10 +28,9 @@ from muniment_app.services.model_host import ModelHost
 from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
 from muniment_resources.errors import KnownError
 from muniment_retrieval.cite import CheckedAnswer, check_answer
-from muniment_retrieval.evidence import pack
+from muniment_retrieval.evidence import left_out, pack
 from muniment_retrieval.model import Citation, Evidence, Line, Passage, Sentence
 from muniment_retrieval.reply import parse_reply
-from muniment_retrieval.search import is_relevant
 from muniment_runtime.contracts import (
     Clock,
     FinishReason,
@@ -42,7 +41,7 @@ from muniment_runtime.contracts import (
 )
 from muniment_runtime.planner.serialize import decision_record
 
-__all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "AuditLog", "Evidencer"]
+__all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "Evidencer", "Record"]
 
 MAX_QUESTION_CHARACTERS = 4000
 SEARCH_K = 24
@@ -50,10 +49,10 @@ MIN_EVIDENCE_TOKENS = 256
 """Below this a context cannot hold even one passage beside the question."""
 
 
-class AuditLog(Protocol):
+class Record(Protocol):
     """Durable record of events."""
 
-    def append(self, type_: str, fields: dict[str, object], secrets: dict[str, str]) -> Receipt:
+    def __call__(self, type_: str, fields: dict[str, object], secrets: dict[str, str], /) -> Receipt:
         """Write one event; it is on disk when this returns.
 
         Raises:
@@ -63,10 +62,14 @@ class AuditLog(Protocol):
 
 
 class Evidencer(LibraryService, Protocol):
-    """A library that also knows the lines of a page, for locating quotes."""
+    """A library that also judges passages and locates quotes."""
 
-    def lines(self, document_id: str, page: int) -> Sequence[Line]:
-        """Return the lines of a page with their boxes."""
+    def is_relevant(self, question: str, passages: Sequence[Passage]) -> bool:
+        """Whether the passages touch the question at all; if not, no model needs to be asked."""
+        ...
+
+    def chunk_lines(self, chunk_id: int) -> Sequence[Line]:
+        """Return the lines of a passage with their boxes."""
         ...
 
 
@@ -106,7 +109,7 @@ class Asking:
         planner: PlanService,
         specs: Callable[[], Sequence[ModelSpec]],
         host: ModelHost,
-        audit: AuditLog,
+        audit: Record,
         clock: Clock,
     ) -> None:
         self._library = library
@@ -124,7 +127,7 @@ class Asking:
         if len(question) > MAX_QUESTION_CHARACTERS:
             raise KnownError("E-ASK-LONG", length=len(question), limit=MAX_QUESTION_CHARACTERS)
         run = _Run(request, question, self._clock(), [])
-        self._audit.append(
+        self._audit(
             "question.asked",
             {"profile": request.profile.value, "documents": len(request.documents), "characters": len(question)},
             {"question": question},
@@ -133,7 +136,7 @@ class Asking:
             return self._answer(run, on_event, cancelled)
         except KnownError as error:
             if error.code not in ("E-AUDIT-WRITE", "E-ASK-CANCELLED"):
-                self._audit.append("answer.failed", {"code": error.code}, {})
+                self._audit("answer.failed", {"code": error.code}, {})
             raise
 
     def _answer(self, run: _Run, on_event: Callable[[AskEvent], None], cancelled: Callable[[], bool]) -> Answer:
@@ -142,13 +145,13 @@ class Asking:
         if not run.passages:
             has_documents = bool(self._library.documents())
             return self._not_found(run, "E-ANSWER-NOTHING-FOUND" if has_documents else "E-ANSWER-NO-DOCUMENTS")
-        if not is_relevant(run.passages):
+        if not self._library.is_relevant(run.question, run.passages):
             return self._not_found(run, "E-ANSWER-NOTHING-FOUND")
         self._stop_if(cancelled)
         on_event(AskEvent(AskPhase.PLANNING, passages=len(run.passages)))
         plan = self._planner.plan(run.request.profile, run.request.pins)
         specs = {spec.model_id: spec for spec in self._specs()}
-        receipt = self._audit.append("runtime.decision", decision_record(plan, tuple(specs.values())), {})
+        receipt = self._audit("runtime.decision", decision_record(plan, tuple(specs.values())), {})
         choice = plan.choice
         if choice is None:
             return self._refused(run, plan, receipt)
@@ -171,7 +174,7 @@ class Asking:
         started = self._clock()
         run.passages = self._library.search(run.question, SEARCH_K, run.request.documents)
         run.retrieve_s = self._clock() - started
-        self._audit.append(
+        self._audit(
             "retrieval.done",
             {
                 "k": SEARCH_K,
@@ -190,12 +193,12 @@ class Asking:
         budget = context - run.request.max_tokens - overhead
         if budget < MIN_EVIDENCE_TOKENS:
             raise KnownError("E-EVIDENCE-BUDGET", context=context)
-        packed = pack(run.passages, budget, self._host.count_tokens)
-        run.evidence, run.left_out = packed.evidence, packed.left_out
+        run.evidence = tuple(pack(run.passages, budget, self._host.count_tokens))
+        run.left_out = left_out(run.evidence)
 
     def _record_start(self, run: _Run, spec: ModelSpec, prompt: RenderedPrompt) -> None:
         used = [item for item in run.evidence if item.used]
-        self._audit.append(
+        self._audit(
             "answer.started",
             {
                 "model": spec.model_id,
@@ -230,9 +233,8 @@ class Asking:
     def _verdict(self, run: _Run, prompt: RenderedPrompt) -> Answer:
         assert run.generated is not None
         reply = parse_reply(prompt.reply_start + run.generated.untrusted_text)
-        used = [item for item in run.evidence if item.used]
-        checked = check_answer(reply.untrusted_line, reply.untrusted_answer, run.question, used, self._library.lines)
-        if not checked.supported:
+        checked = check_answer(reply.untrusted_line, reply.untrusted_answer, run.evidence, self._library.chunk_lines)
+        if not checked.main_supported:
             return self._not_found(run, "E-ANSWER-UNSUPPORTED", checked)
         receipt = self._record_verdict(run, "answer.completed", checked, " ".join(s.text for s in checked.sentences))
         return self._result(run, AnswerStatus.ANSWERED, receipt, sentences=checked.sentences, cited=checked.citations)
@@ -253,7 +255,7 @@ class Asking:
                 ttft_micros=round(run.generated.ttft_s * 1e6),
                 tpot_micros=round(run.generated.tpot_s * 1e6),
             )
-        return self._audit.append(type_, fields, {"answer": text} if text else {})
+        return self._audit(type_, fields, {"answer": text} if text else {})
 
     def _not_found(self, run: _Run, code: str, checked: CheckedAnswer | None = None) -> Answer:
         text = "" if checked is None else " ".join(sentence.text for sentence in checked.sentences)
@@ -262,7 +264,7 @@ class Asking:
 
     def _refused(self, run: _Run, plan: Plan, decision: Receipt) -> Answer:
         missing_mib = -(-plan.unblock_bytes // 2**20)
-        receipt = self._audit.append("answer.refused", {"missing_mib": missing_mib, "decision": decision.seq}, {})
+        receipt = self._audit("answer.refused", {"missing_mib": missing_mib, "decision": decision.seq}, {})
         return self._result(
             run,
             AnswerStatus.REFUSED,
@@ -312,7 +314,7 @@ class Asking:
             self._stop()
 
     def _stop(self) -> NoReturn:
-        self._audit.append("answer.cancelled", {}, {})
+        self._audit("answer.cancelled", {}, {})
         raise KnownError("E-ASK-CANCELLED")
 
 

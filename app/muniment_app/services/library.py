@@ -10,7 +10,7 @@ from pathlib import Path
 from muniment_app.services.api import Cancelled, IndexProgress, PasswordPrompt
 from muniment_app.services.discovery import Found, discover, hash_file
 from muniment_resources.errors import KnownError
-from muniment_retrieval.model import DocumentInfo, DocumentStatus, Passage, RenderedPage
+from muniment_retrieval.model import DocumentInfo, DocumentStatus, Line, Passage, RenderedPage
 from muniment_retrieval.pdf import limits
 from muniment_retrieval.pdf.hygiene import clean_name
 from muniment_retrieval.ports import DocumentReader, OpenedDocument
@@ -143,8 +143,9 @@ class DocumentService:
 
     def _check_space(self, size_bytes: int) -> None:
         """Text and index of a document are smaller than its file; refuse before half of it is written."""
-        if self._free_bytes() < _MIN_FREE_BYTES + size_bytes:
-            raise KnownError("E-DISK-FULL")
+        need, free = _MIN_FREE_BYTES + size_bytes, self._free_bytes()
+        if free < need:
+            raise KnownError("E-DISK-SPACE", need_bytes=need, free_bytes=free)
 
     def _open(
         self, found: Found, name: str, sha256: str, reader: DocumentReader, password: PasswordPrompt
@@ -251,7 +252,24 @@ class DocumentService:
         """Return the best passages, best first."""
         return self._searcher.search(query, k, documents)
 
+    def page_text(self, document_id: str, page: int) -> str:
+        """Return the stored text of a page."""
+        return self._library.page(document_id, page).text
+
+    def is_relevant(self, question: str, passages: Sequence[Passage]) -> bool:
+        """Whether the passages touch the question at all; if not, no model needs to be asked."""
+        return self._searcher.is_relevant(question, passages)
+
+    def chunk_lines(self, chunk_id: int) -> Sequence[Line]:
+        """Return the lines of a passage with their boxes."""
+        return self._library.chunk_lines(chunk_id)
+
     # -- PageService
+
+    def capabilities(self) -> dict[str, bool]:
+        """Return which layers of the cage are active, as the document worker itself reports them."""
+        with self._render_lock:
+            return self._paint_worker().capabilities()
 
     def render(self, document_id: str, page: int, scale: float) -> RenderedPage:
         """Draw a page of the file that was indexed, and of no other.
@@ -263,9 +281,12 @@ class DocumentService:
         info = self._library.find(document_id)
         path = self._intact_file(info)
         with self._render_lock:
-            if self._painter is None:
-                self._painter = self._readers()
-            return self._painter.render(path, page, scale, self._passwords.get(info.sha256))
+            return self._paint_worker().render(path, page, scale, self._passwords.get(info.sha256))
+
+    def _paint_worker(self) -> DocumentReader:
+        if self._painter is None:
+            self._painter = self._readers()
+        return self._painter
 
     def _intact_file(self, info: DocumentInfo) -> Path:
         changed = False

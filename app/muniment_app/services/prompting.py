@@ -40,7 +40,9 @@ def render_answer_prompt(template: str, question: str, evidence: Sequence[Eviden
         evidence: Passages in the order in which the model shall read them; unused ones are skipped.
     """
     prompt = answer_prompt(question_language(question))
-    user = prompt.user.format(question=question, passages="\n".join(render(item.n, item.text) for item in evidence if item.used))
+    user = prompt.user.format(
+        question=question, passages="\n".join(render(item.n, item.text) for item in evidence if item.used)
+    )
     chat = load_template(template)
     segments = chat.render((Turn(Speaker.SYSTEM, prompt.system), Turn(Speaker.USER, user)), prompt.reply)
     digest = hashlib.sha256(f"{chat.sha256}{prompt.sha256}".encode()).hexdigest()

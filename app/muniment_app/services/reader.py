@@ -108,6 +108,12 @@ class CagedReader:
         reply, pixels = self._request("render", args, path.name, self._page_s)
         return decode_picture(reply, pixels, page)
 
+    def capabilities(self) -> dict[str, bool]:
+        """Return the layers of the cage that the child itself found active."""
+        reported = self._ready().hello().get("capabilities")
+        layers = reported if isinstance(reported, dict) else {}
+        return {str(name): bool(active) for name, active in layers.items()}
+
     def close(self) -> None:
         """End the child. Idempotent; the reader can be used again and then starts another."""
         child, self._child = self._child, None

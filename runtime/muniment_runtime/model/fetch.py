@@ -101,7 +101,7 @@ class HttpsReader:
         """Fill ``part`` with all bytes of the model.
 
         Raises:
-            KnownError: ``E-MODEL-FETCH``, ``E-DISK-FULL``, ``E-CANCELLED``.
+            KnownError: ``E-MODEL-FETCH``, ``E-DISK-SPACE``, ``E-CANCELLED``.
         """
         total = entry.size_bytes
         held = part.stat().st_size if part.exists() else 0
@@ -256,7 +256,7 @@ class ModelFetcher:
 
         Raises:
             KnownError: ``E-MODEL-UNKNOWN``, ``E-MODEL-HASH``, ``E-MODEL-FETCH`` (of the last source),
-                ``E-MODEL-MALFORMED``, ``E-DISK-FULL``, ``E-CANCELLED``.
+                ``E-MODEL-MALFORMED``, ``E-DISK-SPACE``, ``E-CANCELLED``.
         """
         entry = self._catalogue.get(name)
         present = self._present(entry)

