@@ -304,7 +304,7 @@ def get_wheel(say: Say) -> Path:
         if wheel := _cached(folder, flags, say):
             say(f"  llama-cpp-python {VERSION} from the wheel cache ({_words(flags)})")
             return wheel
-        say(f"  building llama-cpp-python {VERSION} ({_words(flags)}): about 2-3 minutes on 2 cores")
+        say(f"  building llama-cpp-python {VERSION} ({_words(flags)}): 3 to 7 minutes on 2 cores")
         wheel, problem = _build_into_cache(flags, folder, say)
         if wheel:
             return wheel
