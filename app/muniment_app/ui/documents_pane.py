@@ -85,7 +85,7 @@ class DocumentsPane(QWidget):
         if self._services is None:
             return
         library = self._services.library
-        self._tasks.submit(Lane.READ, lambda task: library.documents(), self._on_documents, self._on_failed)  # noqa: ARG005
+        self._tasks.submit(Lane.READ, lambda _task: library.documents(), self._on_documents, self._on_failed)
 
     def choose_files(self) -> None:
         """Let the user choose PDFs."""
@@ -142,8 +142,8 @@ class DocumentsPane(QWidget):
         def remove() -> None:
             self._tasks.submit(
                 Lane.INDEX,
-                lambda task: library.remove(document.document_id),  # noqa: ARG005
-                lambda done: self._on_removed(document.document_id),  # noqa: ARG005
+                lambda _task: library.remove(document.document_id),
+                lambda _done: self._on_removed(document.document_id),
                 self._on_failed,
             )
 
