@@ -199,13 +199,13 @@ class DocumentsPane(QWidget):
         self._progress_card = QWidget()
         progress = QVBoxLayout(self._progress_card)
         progress.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        progress.setSpacing(GRID - 2)
+        progress.setSpacing(0)
         row = QHBoxLayout()
-        row.addWidget(self._progress_text, 1)
+        row.addWidget(self.bar, 1)
         self.cancel_button = IconButton("close", text("ui.index_cancel"), self.cancel)
         row.addWidget(self.cancel_button)
+        progress.addWidget(self._progress_text)
         progress.addLayout(row)
-        progress.addWidget(self.bar)
         self._progress_card.hide()
 
     def _lay_out(self) -> None:
