@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from muniment_app.bridge.settings import SettingsStore, Theme
+from muniment_app.services.api import Services
 from muniment_app.ui.app import choose_input_method, start
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.theme import DARK, LIGHT, Colors, contrast, text_pairs
@@ -159,12 +160,12 @@ def test_window_is_shown_before_the_services_exist(qtbot: QtBot, qapp: QApplicat
     gate = fake.hold("build")
     order: list[str] = []
 
-    def factory() -> object:
+    def factory() -> Services:
         fake.wait("build")
         order.append("services")
         return fake.services()
 
-    window = start(qapp, factory, Translator("en"), SettingsStore(), lambda: order.append("interactive"))  # type: ignore[arg-type]  # object keeps the factory's type simple
+    window = start(qapp, factory, Translator("en"), SettingsStore(), lambda: order.append("interactive"))
     assert fake.entered["build"].is_set() is False
     qtbot.waitUntil(lambda: order == ["interactive"])
     assert window.isVisible()
@@ -176,10 +177,10 @@ def test_window_is_shown_before_the_services_exist(qtbot: QtBot, qapp: QApplicat
 
 
 def test_services_that_cannot_be_made_say_why(qtbot: QtBot, qapp: QApplication) -> None:
-    def factory() -> object:
+    def factory() -> Services:
         raise KnownError("E-STORE-KEY", name="index.db")
 
-    window = start(qapp, factory, Translator("en"), SettingsStore())  # type: ignore[arg-type]  # it never returns
+    window = start(qapp, factory, Translator("en"), SettingsStore())
     qtbot.waitUntil(lambda: window.ask.start.heading.text() == "The workspace could not be opened")
     assert "index.db" in window.ask.start.text.text()
     assert window.ask.start.note.text() == "E-STORE-KEY"

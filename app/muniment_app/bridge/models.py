@@ -17,6 +17,7 @@ __all__ = ["TONE_ROLE", "AuditModel", "DocumentsModel", "EvidenceModel", "Row", 
 
 Index: TypeAlias = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
+NO_PARENT = QModelIndex()
 TONE_ROLE = int(Role.UserRole) + 1
 """Role with ``good``, ``warn``, ``bad``, ``accent``, ``strong`` or ``quiet``: the painter chooses the colour."""
 
@@ -33,7 +34,7 @@ class _TableModel(QAbstractTableModel):
         self._headers = tuple(headers)
         self._numbers = frozenset(numbers)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's name and default
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
         """Return the number of columns."""
         return 0 if parent.isValid() else len(self._headers)
 
@@ -73,7 +74,7 @@ class RowsModel(_TableModel):
         self.rows = tuple(rows)
         self.endResetModel()
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """Return the number of rows."""
         return 0 if parent.isValid() else len(self.rows)
 
@@ -131,7 +132,7 @@ class DocumentsModel(_TableModel):
         """Return the ids of the documents to ask."""
         return tuple(d.document_id for d in self.usable() if d.document_id not in self._unticked)
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """Return the number of documents."""
         return 0 if parent.isValid() else len(self.documents)
 
@@ -225,7 +226,7 @@ class EvidenceModel(_TableModel):
         number = self.evidence[row].n
         return self._citations.get(number) if number else None
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """Return the number of passages."""
         return 0 if parent.isValid() else len(self.evidence)
 
@@ -304,7 +305,7 @@ class AuditModel(_TableModel):
             self._asked = True
             self.wanted.emit(len(self.events))
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """Return the number of fetched events."""
         return 0 if parent.isValid() else len(self.events)
 

@@ -128,7 +128,7 @@ class Tasks(QObject):
         return replies.get()
 
     def busy(self, *lanes: Lane) -> bool:
-        """Return whether work is queued or running on one of ``lanes`` (any lane when none is named)."""
+        """Return whether work is queued, running or undelivered on one of ``lanes`` (any lane when none is named)."""
         with self._live_lock:
             return any(not lanes or task.lane in lanes for task in self._live)
 
@@ -151,9 +151,13 @@ class Tasks(QObject):
         return not any(thread.is_alive() for thread in self._threads.values())
 
     def _finish(self, task: Task, action: Callable[[], None]) -> None:
-        with self._live_lock:
-            self._live.discard(task)
-        self.post(action)
+        def deliver() -> None:
+            # On the main thread, so that it never sees an idle moment between a result and the call that follows.
+            with self._live_lock:
+                self._live.discard(task)
+            action()
+
+        self.post(deliver)
 
     def _queue(self, lane: Lane) -> queue.SimpleQueue[Callable[[], None] | None]:
         if lane not in self._queues:

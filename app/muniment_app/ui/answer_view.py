@@ -52,7 +52,7 @@ class SafeBrowser(QTextBrowser):
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.anchorClicked.connect(self._on_anchor)
 
-    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: ARG002
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
         """Load nothing, whatever is asked."""
         return ""
 

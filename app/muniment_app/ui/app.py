@@ -80,7 +80,7 @@ def start(
     def first_idle() -> None:
         if on_interactive is not None:
             on_interactive()
-        tasks.submit(Lane.LONG, lambda task: make(), window.attach, window.fail)  # noqa: ARG005
+        tasks.submit(Lane.LONG, lambda _task: make(), window.attach, window.fail)
 
     window.show()
     window.ask.box.setFocus()

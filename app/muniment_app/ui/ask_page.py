@@ -82,7 +82,7 @@ class AskPage(QWidget):
         self._enable()
 
     def fail(self, error: Exception) -> None:
-        """Say that the services could not be made."""
+        """Say that the services could not be made, or do not know their models."""
         self.start.show_broken(*failure(self._translator, error))
 
     def restore(self, conversation: Conversation) -> None:
@@ -95,7 +95,7 @@ class AskPage(QWidget):
         """Look which models are installed."""
         if self._services is not None:
             models = self._services.models
-            self._tasks.submit(Lane.READ, lambda task: models.list(), self._on_models, lambda error: None)  # noqa: ARG005
+            self._tasks.submit(Lane.READ, lambda _task: models.list(), self._on_models, self.fail)
 
     def add_paths(self, paths: Sequence[Path]) -> None:
         """Index dropped files and folders."""
@@ -228,7 +228,7 @@ class AskPage(QWidget):
         for widget, stretch in ((self.documents, 0), (middle, 1), (self.page, 1)):
             splitter.addWidget(widget)
             splitter.setStretchFactor(splitter.count() - 1, stretch)
-        splitter.setSizes([270, 590, 500])
+        splitter.setSizes([290, 470, 392])
         for part in (splitter, reading):
             part.setHandleWidth(GRID)
             part.setChildrenCollapsible(False)

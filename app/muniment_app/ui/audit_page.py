@@ -70,7 +70,7 @@ class AuditPage(QWidget):
         if self._services is None:
             return
         audit = self._services.audit
-        self._tasks.submit(Lane.READ, lambda task: audit.count(), self._on_count, self._on_failed)  # noqa: ARG005
+        self._tasks.submit(Lane.READ, lambda _task: audit.count(), self._on_count, self._on_failed)
 
     def verify(self) -> None:
         """Check the whole log."""
@@ -81,7 +81,7 @@ class AuditPage(QWidget):
         self._say(self._translator.text("ui.audit_verifying"), "plain")
         self._verifying = self._tasks.submit(
             Lane.LONG,
-            lambda task: audit.verify(),  # noqa: ARG005
+            lambda _task: audit.verify(),
             self._on_verified,
             self._on_verify_failed,
         )
@@ -98,7 +98,7 @@ class AuditPage(QWidget):
         audit = self._services.audit
         self._tasks.submit(
             Lane.LONG,
-            lambda task: audit.export(target, openings),  # noqa: ARG005
+            lambda _task: audit.export(target, openings),
             self._on_exported,
             self._on_failed,
         )
@@ -158,7 +158,7 @@ class AuditPage(QWidget):
         audit, generation = self._services.audit, self._generation
         self._tasks.submit(
             Lane.READ,
-            lambda task: audit.events(offset, WINDOW),  # noqa: ARG005
+            lambda _task: audit.events(offset, WINDOW),
             lambda events: self._on_events(generation, events),
             self._on_failed,
         )

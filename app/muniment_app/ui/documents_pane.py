@@ -85,7 +85,7 @@ class DocumentsPane(QWidget):
         if self._services is None:
             return
         library = self._services.library
-        self._tasks.submit(Lane.READ, lambda task: library.documents(), self._on_documents, self._on_failed)  # noqa: ARG005
+        self._tasks.submit(Lane.READ, lambda _task: library.documents(), self._on_documents, self._on_failed)
 
     def choose_files(self) -> None:
         """Let the user choose PDFs."""
@@ -142,8 +142,8 @@ class DocumentsPane(QWidget):
         def remove() -> None:
             self._tasks.submit(
                 Lane.INDEX,
-                lambda task: library.remove(document.document_id),  # noqa: ARG005
-                lambda done: self._on_removed(document.document_id),  # noqa: ARG005
+                lambda _task: library.remove(document.document_id),
+                lambda _done: self._on_removed(document.document_id),
                 self._on_failed,
             )
 
@@ -199,13 +199,13 @@ class DocumentsPane(QWidget):
         self._progress_card = QWidget()
         progress = QVBoxLayout(self._progress_card)
         progress.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        progress.setSpacing(GRID - 2)
+        progress.setSpacing(0)
         row = QHBoxLayout()
-        row.addWidget(self._progress_text, 1)
+        row.addWidget(self.bar, 1)
         self.cancel_button = IconButton("close", text("ui.index_cancel"), self.cancel)
         row.addWidget(self.cancel_button)
+        progress.addWidget(self._progress_text)
         progress.addLayout(row)
-        progress.addWidget(self.bar)
         self._progress_card.hide()
 
     def _lay_out(self) -> None:

@@ -30,9 +30,10 @@ from muniment_app.services.api import Services
 from muniment_app.ui.ask_page import AskPage
 from muniment_app.ui.audit_page import AuditPage
 from muniment_app.ui.dialogs import show_about
+from muniment_app.ui.icons import draw_icon
 from muniment_app.ui.resources_page import ResourcesPage
 from muniment_app.ui.theme import GRID, colors_of
-from muniment_app.ui.widgets import PlainLabel, RailButton, draw_icon
+from muniment_app.ui.widgets import PlainLabel, RailButton
 from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import Headroom, LoadedModel
 
@@ -51,7 +52,7 @@ class DropOverlay(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint a veil with a dashed frame."""
         colors = colors_of(self.palette())
         painter = QPainter(self)
@@ -145,7 +146,7 @@ class MainWindow(QMainWindow):
         self._status_busy = True
         self._tasks.submit(
             Lane.READ,
-            lambda task: (plan.headroom(), plan.running()),  # noqa: ARG005
+            lambda _task: (plan.headroom(), plan.running()),
             self._on_status,
             self._on_status_failed,
         )
@@ -158,7 +159,7 @@ class MainWindow(QMainWindow):
             self._overlay.raise_()
             self._overlay.show()
 
-    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: ARG002
+    def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:
         """Take the veil away."""
         self._overlay.hide()
 

@@ -85,7 +85,7 @@ class MemoryBar(QWidget):
             left += width
         return found
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint the segments."""
         colors = colors_of(self.palette())
         painter = QPainter(self)

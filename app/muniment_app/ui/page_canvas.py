@@ -12,8 +12,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
+from muniment_app.ui.icons import draw_icon
 from muniment_app.ui.theme import colors_of
-from muniment_app.ui.widgets import draw_icon
 from muniment_retrieval.model import Box, RenderedPage
 
 __all__ = ["MARK_COLOR", "ImageCache", "PageCanvas", "to_image"]
@@ -140,7 +140,7 @@ class PageCanvas(QAbstractScrollArea):
             for x0, y0, x1, y1 in self._boxes
         ]
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint the page and multiply the marks onto it, so that the text stays black."""
         colors = colors_of(self.palette())
         painter = QPainter(self.viewport())

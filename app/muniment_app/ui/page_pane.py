@@ -207,7 +207,7 @@ class PagePane(QWidget):
         service = self._service
         self._tasks.submit(
             Lane.READ,
-            lambda task: service.render(key[0], key[1], key[2] / 1000),  # noqa: ARG005
+            lambda _task: service.render(key[0], key[1], key[2] / 1000),
             lambda rendered: self._on_rendered(key, rendered),
             lambda error: self._on_failed(key, error),
         )

@@ -113,7 +113,7 @@ class ResourcesPage(QScrollArea):
             return
         service = self._services.plan
         self.refresh_button.setEnabled(False)
-        self._task = self._tasks.submit(Lane.LONG, lambda task: read_snapshot(service), self._show, self._on_failed)  # noqa: ARG005
+        self._task = self._tasks.submit(Lane.READ, lambda _task: read_snapshot(service), self._show, self._on_failed)
 
     def _show(self, snapshot: Snapshot) -> None:
         self._task = None

@@ -11,8 +11,9 @@ from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 from muniment_app.bridge.formats import failure, size
 from muniment_app.bridge.tasks import Lane, Mailbox, Task, Tasks
 from muniment_app.services.api import ModelInfo, ModelService
+from muniment_app.ui.icons import draw_icon
 from muniment_app.ui.theme import GRID, colors_of
-from muniment_app.ui.widgets import PlainLabel, draw_icon, make_button, set_property
+from muniment_app.ui.widgets import PlainLabel, make_button, set_property
 from muniment_resources.i18n import Translator
 
 __all__ = ["Emblem", "StartPanel"]
@@ -26,7 +27,7 @@ class Emblem(QWidget):
         self.icon = icon
         self.setFixedSize(72, 72)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint disc and icon."""
         colors = colors_of(self.palette())
         painter = QPainter(self)
@@ -143,7 +144,7 @@ class StartPanel(QWidget):
         self._task = self._tasks.submit(
             Lane.LONG,
             lambda task: models.add(name, lambda done, total: self._mail.put((done, total)), task.cancelled),
-            lambda info: self._on_added(),  # noqa: ARG005
+            lambda _info: self._on_added(),
             self._on_failed,
         )
 

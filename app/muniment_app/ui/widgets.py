@@ -1,11 +1,11 @@
-"""Small building blocks: plain labels, cards, painted line icons, buttons and the table preset."""
+"""Small building blocks: plain labels, cards, buttons and the table preset."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QColor, QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPalette, QPen, QResizeEvent
+from PySide6.QtGui import QBrush, QColor, QFocusEvent, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -25,54 +25,13 @@ from PySide6.QtWidgets import (
 )
 
 from muniment_app.bridge.models import TONE_ROLE
+from muniment_app.ui.icons import draw_icon
 from muniment_app.ui.theme import GRID, Colors, colors_of
 
 __all__ = [
     "Card", "ElidedLabel", "IconButton", "InputFrame", "PlainLabel", "PlainView", "RailButton", "Swatch",
-    "ToneDelegate", "chip", "draw_icon", "line", "make_button", "make_table", "set_property", "tooltip",
+    "ToneDelegate", "chip", "line", "make_button", "make_table", "set_property", "tooltip",
 ]  # fmt: skip
-
-_ICONS: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
-    # Poly-lines on a 24 x 24 grid.
-    "ask": (
-        ((4, 5), (20, 5), (20, 16), (11, 16), (7, 20), (7, 16), (4, 16), (4, 5)),
-        ((8, 9), (16, 9)),
-        ((8, 12), (13, 12)),
-    ),
-    "resources": (((4, 20), (4, 13)), ((9.3, 20), (9.3, 4)), ((14.7, 20), (14.7, 9)), ((20, 20), (20, 15))),
-    "audit": (
-        ((12, 3), (19, 6), (19, 12), (16.5, 17.5), (12, 21), (7.5, 17.5), (5, 12), (5, 6), (12, 3)),
-        ((8.5, 12), (11, 14.5), (15.5, 9.5)),
-    ),
-    "page": (
-        ((6, 3), (14, 3), (18, 7), (18, 21), (6, 21), (6, 3)),
-        ((14, 3), (14, 7), (18, 7)),
-        ((9, 12), (15, 12)),
-        ((9, 16), (15, 16)),
-    ),
-    "left": (((14.5, 6), (8.5, 12), (14.5, 18)),),
-    "right": (((9.5, 6), (15.5, 12), (9.5, 18)),),
-    "plus": (((12, 6), (12, 18)), ((6, 12), (18, 12))),
-    "minus": (((6, 12), (18, 12)),),
-    "fit": (
-        ((4, 6), (4, 18)),
-        ((20, 6), (20, 18)),
-        ((7, 12), (17, 12)),
-        ((9.5, 9.5), (7, 12), (9.5, 14.5)),
-        ((14.5, 9.5), (17, 12), (14.5, 14.5)),
-    ),
-    "copy": (((9, 9), (19, 9), (19, 20), (9, 20), (9, 9)), ((15, 9), (15, 4), (5, 4), (5, 15), (9, 15))),
-    "remove": (((6, 7), (18, 7)), ((10, 7), (10, 4), (14, 4), (14, 7)), ((7.5, 7), (8.5, 20), (15.5, 20), (16.5, 7))),
-    "model": (
-        ((12, 3), (20, 7.5), (20, 16.5), (12, 21), (4, 16.5), (4, 7.5), (12, 3)),
-        ((4, 7.5), (12, 12), (20, 7.5)),
-        ((12, 12), (12, 21)),
-    ),
-    "warn": (((12, 4), (21, 20), (3, 20), (12, 4)), ((12, 10), (12, 14.5)), ((12, 17), (12, 17.4))),
-    "tick": (((5, 12.5), (10, 17.5), (19, 7)),),
-    "close": (((7, 7), (17, 17)), ((17, 7), (7, 17))),
-    "find": (((15.5, 15.5), (20, 20)),),
-}  # fmt: skip
 
 
 def set_property(widget: QWidget, name: str, value: str) -> None:
@@ -82,25 +41,6 @@ def set_property(widget: QWidget, name: str, value: str) -> None:
     widget.setProperty(name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
-
-
-def draw_icon(painter: QPainter, name: str, rect: QRectF, color: QColor, width: float = 1.7) -> None:
-    """Paint a line icon into a square."""
-    painter.save()
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.translate(rect.topLeft())
-    painter.scale(rect.width() / 24, rect.height() / 24)
-    pen = QPen(color, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
-    painter.setPen(pen)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    if name == "find":
-        painter.drawEllipse(QRectF(4, 4, 13, 13))
-    for points in _ICONS[name]:
-        path = QPainterPath(QPointF(*points[0]))
-        for point in points[1:]:
-            path.lineTo(QPointF(*point))
-        painter.drawPath(path)
-    painter.restore()
 
 
 class PlainLabel(QLabel):
@@ -228,7 +168,7 @@ class RailButton(QAbstractButton):
         """Return the fixed size."""
         return QSize(80, 64)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint pill, icon and word."""
         colors = colors_of(self.palette())
         painter = QPainter(self)
@@ -260,7 +200,7 @@ class Swatch(QWidget):
         self._key = key
         self.setFixedSize(12, 12)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002
+    def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint the square; the reserve is hatched as in the bar."""
         colors = colors_of(self.palette())
         fill = QColor(colors.raised if self._key == "free" else getattr(colors, self._key))
