@@ -1,8 +1,8 @@
 """Finds the numbers and dates of a text in a form in which equal values are equal. Pure.
 
-``(1,234)`` and ``-1,234`` are one value, ``１２`` and ``12`` too. A unit of magnitude or a per cent sign belongs to its
-number: ``3.5 million`` is not ``3.5 billion``. Nothing is converted: ``3.5 million`` and ``3,500,000`` differ here,
-since the quote must carry the figure as it was said. A unit may be missing on one side, as in tables whose head names it.
+``(1,234)`` and ``-1,234`` are one value, ``１２`` and ``12`` too. A unit belongs to its number: ``3.5 million`` is not
+``3.5 billion``. Nothing is converted: ``3.5 million`` and ``3,500,000`` differ, since the quote must carry the figure
+as it was said. A unit may be missing on one side, as in tables whose head names it.
 """
 
 from __future__ import annotations

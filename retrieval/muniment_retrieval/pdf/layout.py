@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from muniment_retrieval.model import Box
 
-__all__ = ["SOFT_HYPHEN", "Fragment", "join_rows"]
+__all__ = ["SOFT_HYPHEN", "Fragment", "join_rows", "same_baseline", "union"]
 
 SOFT_HYPHEN = "\u00ad"
 """Marks a word that was broken at a line end; the break may be removed when the text is compared."""
@@ -37,13 +37,15 @@ class Fragment:
     hyphen: bool = False
 
 
-def _overlap(first: Box, second: Box) -> bool:
+def same_baseline(first: Box, second: Box) -> bool:
+    """Whether two boxes overlap vertically by at least half of the lower one's height."""
     height = min(first[3] - first[1], second[3] - second[1])
     shared = min(first[3], second[3]) - max(first[1], second[1])
     return height > 0 and shared >= 0.5 * height
 
 
-def _union(first: Box, second: Box) -> Box:
+def union(first: Box, second: Box) -> Box:
+    """Return the smallest box that holds both."""
     return min(first[0], second[0]), min(first[1], second[1]), max(first[2], second[2]), max(first[3], second[3])
 
 
@@ -91,7 +93,7 @@ def _join(first: Fragment, second: Fragment) -> Fragment:
         text = first.text.removesuffix(SOFT_HYPHEN) + "-" + second.text
     else:
         text = first.text + _separator(first, second.box[0] - first.box[2]) + second.text.lstrip(" ")
-    return Fragment(text, _union(first.box, second.box), second.hyphen)
+    return Fragment(text, union(first.box, second.box), second.hyphen)
 
 
 def _join_neighbours(fragments: Sequence[Fragment]) -> list[Fragment]:
@@ -100,7 +102,11 @@ def _join_neighbours(fragments: Sequence[Fragment]) -> list[Fragment]:
         if rows:
             last = rows[-1]
             to_the_right = fragment.box[0] >= last.box[2] - 0.5 * (last.box[3] - last.box[1])
-            if to_the_right and _overlap(last.box, fragment.box) and not _parted_by_gutter(fragments, index - 1, index):
+            if (
+                to_the_right
+                and same_baseline(last.box, fragment.box)
+                and not _parted_by_gutter(fragments, index - 1, index)
+            ):
                 rows[-1] = _join(last, fragment)
                 continue
         rows.append(fragment)
@@ -134,7 +140,11 @@ def _join_number_columns(rows: list[Fragment]) -> list[Fragment]:
         for index in run:
             for earlier in range(run.start - 1, -1, -1):
                 target = joined[earlier]
-                if target is not None and target.box[2] <= rows[index].box[0] and _overlap(target.box, rows[index].box):
+                if (
+                    target is not None
+                    and target.box[2] <= rows[index].box[0]
+                    and same_baseline(target.box, rows[index].box)
+                ):
                     targets[index] = earlier
                     break
         # A column that mostly stands beside nothing is a list of its own.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ import pypdfium2.raw as pdfium
 from muniment_resources.errors import KnownError
 from muniment_retrieval.model import Box, Line, PageText, RenderedPage
 from muniment_retrieval.pdf import limits
-from muniment_retrieval.pdf.layout import SOFT_HYPHEN, Fragment, join_rows
+from muniment_retrieval.pdf.layout import SOFT_HYPHEN, Fragment, join_rows, same_baseline, union
 from muniment_retrieval.ports import OpenedDocument
 
 __all__ = ["PdfReader"]
@@ -27,6 +28,7 @@ __all__ = ["PdfReader"]
 _LINE_END_HYPHEN = "\ufffe"
 _MAGIC = b"%PDF-"
 _MAGIC_WINDOW = 1024
+_WORD = re.compile(r"\S+")
 _ERROR_PASSWORD = 4
 _FORM_VERSION = 2
 _MAX_OBJECTS_SEEN = 1000
@@ -54,11 +56,16 @@ def _map_file(path: Path) -> mmap.mmap:
 
 
 def _shows_something(page: Any) -> bool:
-    """Whether a page without text has a picture, or so many strokes that they may be letters."""
+    """Whether a page without text has a picture, letters that mean nothing, or so many strokes that they may be letters."""
     paths = 0
     for index in range(min(pdfium.FPDFPage_CountObjects(page), _MAX_OBJECTS_SEEN)):
         kind = pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, index))
-        if kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_FORM, pdfium.FPDF_PAGEOBJ_SHADING):
+        if kind in (
+            pdfium.FPDF_PAGEOBJ_TEXT,
+            pdfium.FPDF_PAGEOBJ_IMAGE,
+            pdfium.FPDF_PAGEOBJ_FORM,
+            pdfium.FPDF_PAGEOBJ_SHADING,
+        ):
             return True
         paths += kind == pdfium.FPDF_PAGEOBJ_PATH
     return paths >= _MANY_PATHS
@@ -249,14 +256,32 @@ class PdfReader:
                 for index, piece in enumerate(pieces):
                     hyphen = index + 1 < len(pieces)
                     if piece.strip():
-                        box = boxes.of(start, start + len(piece) + hyphen)
-                        fragments.append(Fragment(piece + SOFT_HYPHEN if hyphen else piece, box, hyphen))
+                        fragments.extend(_baselines(boxes, piece, start, hyphen))
                     start += len(piece) + 1
             if len(fragments) > limits.MAX_PAGE_LINES:
                 raise KnownError("E-DOC-LIMIT", name=self._name)
             return fragments
         finally:
             pdfium.FPDFText_ClosePage(text_page)
+
+
+def _baselines(boxes: _Boxes, piece: str, start: int, hyphen: bool) -> list[Fragment]:
+    """Return one fragment, or several where PDFium ran words of different baselines together."""
+    box = boxes.of(start, start + len(piece) + hyphen)
+    if not boxes.jumped:
+        return [Fragment(piece + SOFT_HYPHEN if hyphen else piece, box, hyphen)]
+    fragments: list[Fragment] = []
+    for match in _WORD.finditer(piece):
+        last = hyphen and match.end() == len(piece)
+        box = boxes.of(start + match.start(), start + match.end() + last)
+        if fragments and same_baseline(fragments[-1].box, box):
+            before = fragments[-1]
+            fragments[-1] = Fragment(f"{before.text} {match.group()}", union(before.box, box), last)
+        else:
+            fragments.append(Fragment(match.group(), box, last))
+    if fragments and fragments[-1].hyphen:
+        fragments[-1] = Fragment(fragments[-1].text + SOFT_HYPHEN, fragments[-1].box, True)
+    return fragments
 
 
 class _Boxes:
@@ -274,6 +299,8 @@ class _Boxes:
         # Differs from 1 only for files that declare a user unit.
         self._unit = self._width / across if across > 0 else 1.0
         self._out = tuple(ctypes.c_double() for _ in range(4))
+        self.jumped = False
+        """Whether the last range had words above or below its first ones."""
 
     def of(self, start: int, end: int) -> Box:
         """Return the union of the boxes of the characters ``start..end`` (text offsets), clipped to the page."""
@@ -283,10 +310,14 @@ class _Boxes:
             start, end = (first, last + 1) if 0 <= first <= last else (start, end)
         count = pdfium.FPDFText_CountRects(self._text_page, start, end - start)
         left, top, right, bottom = self._out
+        self.jumped = False
         x0 = y0 = float("inf")
         x1 = y1 = float("-inf")
         for index in range(count):
             pdfium.FPDFText_GetRect(self._text_page, index, left, top, right, bottom)
+            if index and not self.jumped and self._rotation % 2 == 0:
+                # Not for pages turned by a quarter: there, text may run up the page on purpose.
+                self.jumped = bottom.value > y1 + 1 or top.value < y0 - 1
             x0, x1 = min(x0, left.value), max(x1, right.value)
             y0, y1 = min(y0, bottom.value), max(y1, top.value)
         if x0 > x1:

@@ -209,8 +209,10 @@ class Library:
             chunk_id = row_id << _CHUNK_BITS | chunk.ordinal
             rows.append((chunk_id, row_id, chunk.page, chunk.header, chunk.start, chunk.end))
             columns.append((chunk_id, *index_columns(chunk.header, chunk.text)))
-        stored = self._rows("SELECT error FROM page WHERE document = ?", (row_id,))
-        errors = [str(row[0]) for row in stored if row[0] is not None]
+        stored = self._rows("SELECT error, text = '' FROM page WHERE document = ?", (row_id,))
+        # A blank page between others is in order; a document of blank pages has not been read.
+        blank = all(row[1] for row in stored)
+        errors = [str(row[0] or "E-DOC-NO-TEXT") for row in stored if row[0] is not None or blank]
         reason, params = _outcome(errors, len(stored))
         return Prepared(document_id, len(stored) - len(errors), reason, params, tuple(rows), tuple(columns))
 
