@@ -256,11 +256,17 @@ class _Library(_Part):
     def remove(self, document_id: str) -> None:
         self.fake.library = [item for item in self.fake.library if item.document_id != document_id]
 
+    def page_text(self, document_id: str, page: int) -> str:
+        return f"page {page}"
+
     def search(self, query: str, k: int = 8, documents: Sequence[str] = ()) -> list[Passage]:
         return list(not_found().nearest[:k])
 
 
 class _Pages(_Part):
+    def capabilities(self) -> dict[str, bool]:
+        return {"seccomp": True}
+
     def render(self, document_id: str, page: int, scale: float) -> RenderedPage:
         self.fake.rendered.append((document_id, page, scale))
         self.fake.wait("render")

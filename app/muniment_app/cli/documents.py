@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def _register_index(group: click.Group, cli: Cli) -> None:
     @json_option(cli)
     def index(paths: tuple[Path, ...], password: str | None, as_json: bool) -> None:
         with cli.guarded(as_json):
-            interactive = click.get_text_stream("stdin").isatty() and not as_json
+            interactive = sys.stdin.isatty() and not as_json
 
             def ask_password(name: str, wrong: bool) -> str | None:
                 if password is not None:
