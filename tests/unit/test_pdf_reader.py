@@ -95,7 +95,7 @@ def test_box_in_the_picture_covers_the_ink(session: Session, tmp_path: Path) -> 
     box = session.page(1).lines[0].box
     args = {"path": str(path), "page": 1, "scale": 1.0, "password": None}
     reply, raw = session.handler.handle("render", args, _no_event, _never)
-    picture = decode_picture(reply, raw, 1)
+    picture = decode_picture(reply, raw, 1, "a.pdf")
     dark = [
         (index % picture.width, index // picture.width)
         for index in range(picture.width * picture.height)
@@ -185,7 +185,7 @@ def test_render_stays_under_the_pixel_cap(session: Session, tmp_path: Path) -> N
     path = pdfs.write(tmp_path / "big.pdf", [pdfs.text("x")])
     args = {"path": str(path), "page": 1, "scale": 1000.0}
     reply, raw = session.handler.handle("render", args, _no_event, _never)
-    picture = decode_picture(reply, raw, 1)
+    picture = decode_picture(reply, raw, 1, "a.pdf")
     assert 30_000_000 < picture.width * picture.height <= 40_000_000
     assert picture.scale == pytest.approx(picture.width / pdfs.WIDTH)
 

@@ -106,7 +106,7 @@ class CagedReader:
         args: Json = {"path": str(path), "page": page, "scale": scale, "password": password}
         self._child_has_file = False
         reply, pixels = self._request("render", args, path.name, self._page_s)
-        return decode_picture(reply, pixels, page)
+        return decode_picture(reply, pixels, page, clean_name(path.name, limits.MAX_NAME_CHARS))
 
     def close(self) -> None:
         """End the child. Idempotent; the reader can be used again and then starts another."""
