@@ -28,6 +28,8 @@ _MIN_PAGES_FOR_REPEATS = 4
 _EDGE_LINES = 3
 _MAX_HEADER = 240
 _MAX_OVERLAP = 160
+_WIDE = re.compile("[\u2e80-\U0010ffff]")
+_LETTERS = re.compile(r"[^\W\d_]")
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"[(\-−$€£¥]*\d[\d,.]*[)%]*")
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])[\"”’)]?\s+(?=[\"“‘(A-Z0-9])|(?<=[。！？；]))")
@@ -53,7 +55,7 @@ class _Unit:
 
 
 def _size(text: str) -> int:
-    return len(text) + sum(character >= "\u2e80" for character in text)
+    return len(text) if text.isascii() else len(text) + len(_WIDE.findall(text))
 
 
 def is_table_row(text: str) -> bool:
@@ -72,7 +74,7 @@ def _is_heading(text: str) -> bool:
     if has_cjk(text):
         return False
     words = [word for word in text.split() if word[0].isalpha()]
-    letters = sum(character.isalpha() for character in text)
+    letters = len(_LETTERS.findall(text))
     if not 1 <= len(words) <= 12 or letters < 0.7 * len(text):
         return False
     capitals = sum(word[0].isupper() for word in words if len(word) > 3)

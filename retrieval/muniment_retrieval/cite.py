@@ -96,10 +96,12 @@ def _locate(wanted: str, there: str) -> tuple[int, int, float] | None:
         for block in difflib.SequenceMatcher(None, window, wanted, autojunk=False).get_matching_blocks()
         if block.size
     ]
-    aligned = sum(block.size for block in near) / len(wanted)
-    if aligned < MIN_ALIGNED:
+    if not near:
         return None
-    return low + near[0].a, low + near[-1].a + near[-1].size, aligned
+    start, end = low + near[0].a, low + near[-1].a + near[-1].size
+    # Against the longer side, so that what the model left out counts like what it made up.
+    aligned = sum(block.size for block in near) / max(len(wanted), end - start)
+    return (start, end, aligned) if aligned >= MIN_ALIGNED else None
 
 
 def _widen(raw: str, start: int, end: int) -> tuple[int, int]:

@@ -81,8 +81,8 @@ def table_by_columns(canvas: Canvas) -> None:
 
 def picture(canvas: Canvas) -> None:
     """A page with an inline image and nothing else."""
-    from reportlab.lib.utils import ImageReader
     from PIL import Image
+    from reportlab.lib.utils import ImageReader
 
     canvas.drawImage(ImageReader(Image.new("RGB", (40, 30), (200, 40, 40))), 100, 300, 200, 150)
 

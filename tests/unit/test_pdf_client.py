@@ -92,5 +92,5 @@ def test_bad_picture(width: int, height: int, pixels: bytes | None) -> None:
     if width is True:
         height = 0
     with pytest.raises(KnownError) as caught:
-        decode_picture({"width": width, "height": height, "scale": 1.0}, pixels, 4)
+        decode_picture({"width": width, "height": height, "scale": 1.0}, pixels, 4, "a.pdf")
     assert caught.value.code == "E-DOC-PAGE"

@@ -106,7 +106,7 @@ class CagedReader:
         args: Json = {"path": str(path), "page": page, "scale": scale, "password": password}
         self._child_has_file = False
         reply, pixels = self._request("render", args, path.name, self._page_s)
-        return decode_picture(reply, pixels, page)
+        return decode_picture(reply, pixels, page, clean_name(path.name, limits.MAX_NAME_CHARS))
 
     def capabilities(self) -> dict[str, bool]:
         """Return the layers of the cage that the child itself found active."""

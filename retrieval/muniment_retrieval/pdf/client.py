@@ -100,7 +100,9 @@ def decode_page(untrusted: object, number: int) -> PageText:
     return PageText(number, label, "\n".join(line.text for line in lines), tuple(lines), width, height)
 
 
-def decode_picture(untrusted: Mapping[str, object], untrusted_pixels: bytes | None, page: int) -> RenderedPage:
+def decode_picture(
+    untrusted: Mapping[str, object], untrusted_pixels: bytes | None, page: int, name: str
+) -> RenderedPage:
     """Return the reply to ``render``.
 
     Raises:
@@ -120,7 +122,7 @@ def decode_picture(untrusted: Mapping[str, object], untrusted_pixels: bytes | No
         and len(untrusted_pixels) == width * height * 3
     )
     if not sound:
-        raise KnownError("E-DOC-PAGE", name="", page=page)
+        raise KnownError("E-DOC-PAGE", name=name, page=page)
     assert isinstance(width, int)
     assert isinstance(height, int)
     assert scale is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from muniment_resources.errors import BugError, KnownError
+from muniment_resources.errors import BugError
 from muniment_retrieval.model import PageText, RenderedPage
 from muniment_retrieval.ports import OpenedDocument
 
@@ -120,10 +120,7 @@ class DocumentHandler:
         scale = args.get("scale")
         if not isinstance(scale, (int, float)):
             raise BugError("argument scale of a document request is not a number")
-        try:
-            picture = self._engine.render(_integer(args, "page"), float(scale))
-        except MemoryError as error:
-            raise KnownError("E-DOC-PAGE", name="", page=_integer(args, "page")) from error
+        picture = self._engine.render(_integer(args, "page"), float(scale))
         reply: Json = {
             "page": picture.page,
             "width": picture.width,

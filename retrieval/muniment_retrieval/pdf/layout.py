@@ -25,6 +25,8 @@ SOFT_HYPHEN = "\u00ad"
 """Marks a word that was broken at a line end; the break may be removed when the text is compared."""
 
 _FIGURES = re.compile(r"[\d\s.,:;()\[\]%$€£¥+\-–—−/*]+")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _MIN_COLUMN = 3
 
 
@@ -50,11 +52,11 @@ def union(first: Box, second: Box) -> Box:
 
 
 def _is_figures(text: str) -> bool:
-    return any(character.isdigit() for character in text) and _FIGURES.fullmatch(text) is not None
+    return _FIGURES.fullmatch(text) is not None and _DIGIT.search(text) is not None
 
 
 def _is_prose(text: str) -> bool:
-    letters = sum(character.isalpha() for character in text)
+    letters = len(_LETTER.findall(text))
     return letters >= 20 and letters >= 0.6 * len(text)
 
 

@@ -56,7 +56,7 @@ def _map_file(path: Path) -> mmap.mmap:
 
 
 def _shows_something(page: Any) -> bool:
-    """Whether a page without text has a picture, letters that mean nothing, or so many strokes that they may be letters."""
+    """Whether a page without text has a picture, letters without meaning, or strokes enough to be letters."""
     paths = 0
     for index in range(min(pdfium.FPDFPage_CountObjects(page), _MAX_OBJECTS_SEEN)):
         kind = pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, index))
@@ -313,13 +313,18 @@ class _Boxes:
         self.jumped = False
         x0 = y0 = float("inf")
         x1 = y1 = float("-inf")
+        read, text_page = pdfium.FPDFText_GetRect, self._text_page
+        upright = self._rotation % 2 == 0
         for index in range(count):
-            pdfium.FPDFText_GetRect(self._text_page, index, left, top, right, bottom)
-            if index and not self.jumped and self._rotation % 2 == 0:
+            read(text_page, index, left, top, right, bottom)
+            rect_left, rect_top, rect_right, rect_bottom = left.value, top.value, right.value, bottom.value
+            if index and upright and (rect_bottom > y1 + 1 or rect_top < y0 - 1):
                 # Not for pages turned by a quarter: there, text may run up the page on purpose.
-                self.jumped = bottom.value > y1 + 1 or top.value < y0 - 1
-            x0, x1 = min(x0, left.value), max(x1, right.value)
-            y0, y1 = min(y0, bottom.value), max(y1, top.value)
+                self.jumped = True
+            x0 = min(x0, rect_left)
+            x1 = max(x1, rect_right)
+            y0 = min(y0, rect_bottom)
+            y1 = max(y1, rect_top)
         if x0 > x1:
             return (0.0, 0.0, 0.0, 0.0)
         return self._shown(x0, y0, x1, y1)
