@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import math
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Report", "Settings", "machine", "run", "versions"]
+__all__ = ["Report", "Settings", "machine", "percentile", "run", "versions"]
 
 DATA_VARIABLE = "MUNIMENT_EVAL"
 
@@ -38,6 +39,12 @@ class Report:
         """Record a figure."""
         self.figures[key] = round(value, 4)
         self.samples[key] = samples
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the nearest-rank percentile of a non-empty sample."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
 def machine() -> dict[str, object]:

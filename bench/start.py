@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.common import Bench, percentile
+from bench.common import Report, Settings, percentile, run
 
-__all__ = ["main"]
+__all__ = ["measure"]
 
 
 def _start_once(home: Path, platform: str) -> float:
@@ -35,21 +35,19 @@ def _start_once(home: Path, platform: str) -> float:
     return elapsed_s
 
 
-def main() -> None:
-    """Measure and print."""
-    bench = Bench.from_arguments("start", "Cold start to interactive window.")
-    samples = 10 if bench.quick else 30
+def measure(settings: Settings, report: Report) -> None:
+    """Take the samples."""
+    samples = 10 if settings.quick else 30
     platform = os.environ.get("QT_QPA_PLATFORM") or ("xcb" if os.environ.get("DISPLAY") else "offscreen")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         first_s = _start_once(home, platform)
         times_s = [_start_once(home, platform) for _ in range(samples)]
-    bench.figure("interactive_s_first", first_s, 1)
-    bench.figure("interactive_s_p50", percentile(times_s, 50), samples)
-    bench.figure("interactive_s_p95", percentile(times_s, 95), samples)
-    bench.note(f"Qt platform {platform}; process start to the window's first idle moment after its first paint")
-    bench.report()
+    report.add("interactive_s_first", first_s, 1)
+    report.add("interactive_s_p50", percentile(times_s, 50), samples)
+    report.add("interactive_s_p95", percentile(times_s, 95), samples)
+    report.notes.append(f"Qt platform {platform}; process start to the window's first idle moment after its first paint")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(run("start", measure, ("PySide6-Essentials",)))
