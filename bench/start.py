@@ -46,7 +46,9 @@ def measure(settings: Settings, report: Report) -> None:
     report.add("interactive_s_first", first_s, 1)
     report.add("interactive_s_p50", percentile(times_s, 50), samples)
     report.add("interactive_s_p95", percentile(times_s, 95), samples)
-    report.notes.append(f"Qt platform {platform}; process start to the window's first idle moment after its first paint")
+    report.notes.append(
+        f"Qt platform {platform}; process start to the window's first idle moment after its first paint"
+    )
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ __all__ = [
     "Limit",
     "LoadedModel",
     "ModelSpec",
+    "NextField",
     "Need",
     "Pins",
     "Plan",
@@ -279,6 +280,23 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class NextField:
+    """A further field of a reply: ``text`` is put into the model's mouth, then it goes on.
+
+    Small models forget the label of the second field; written for them, they fill it in.
+
+    Attributes:
+        text: Label of the field, not trusted: it may hold no control tokens.
+        max_tokens: Upper bound of new tokens of this field.
+        stop: Strings that end this field; not part of the text.
+    """
+
+    text: str
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GenerateRequest:
     """One generation.
 
@@ -287,7 +305,9 @@ class GenerateRequest:
         max_tokens: Upper bound of new tokens.
         temperature: 0 means greedy.
         seed: For a temperature above 0.
-        stop: Strings that end the generation; not part of the text.
+        stop: Strings that end the generation, or its first field; not part of the text.
+        fields: Further fields, each begun when the one before has ended by itself, by a stop string or by its
+            limit. Their labels are part of the text.
     """
 
     segments: tuple[Segment, ...]
@@ -295,6 +315,7 @@ class GenerateRequest:
     temperature: float = 0.0
     seed: int = 0
     stop: tuple[str, ...] = ()
+    fields: tuple[NextField, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.backends.base import Backend
-from muniment_runtime.contracts import FinishReason, GenerateRequest, GenerateResult, RunConfig, Segment
+from muniment_runtime.contracts import FinishReason, GenerateRequest, GenerateResult, NextField, RunConfig, Segment
 from muniment_runtime.engine.templates import Speaker, Turn, load_template
 
 __all__ = ["BackendContract", "Streamed", "prompt"]
@@ -130,6 +130,22 @@ class BackendContract:
         assert first.finish is FinishReason.LENGTH
         assert first.completion_tokens == 3
         assert Streamed().run(loaded, request).untrusted_text == first.untrusted_text
+
+    def test_labels_of_further_fields_stand_in_the_text_and_each_field_has_its_limit(self, loaded: Backend) -> None:
+        fields = (NextField("\nSecond:", 4), NextField("\nThird:", 2))
+        streamed = Streamed()
+        result = streamed.run(loaded, GenerateRequest(prompt("Write about the sea."), 3, fields=fields))
+        assert "".join(streamed.texts) == result.untrusted_text
+        first, _, rest = result.untrusted_text.partition("\nSecond:")
+        assert first == Streamed().run(loaded, GenerateRequest(prompt("Write about the sea."), 3)).untrusted_text
+        assert "\nThird:" in rest
+        assert result.completion_tokens <= 3 + 4 + 2
+
+    def test_further_fields_count_for_the_context(self, loaded: Backend) -> None:
+        request = GenerateRequest(prompt("Write about the sea."), 8, fields=(NextField("\nSecond:", 1000),))
+        with pytest.raises(KnownError) as caught:
+            Streamed().run(loaded, request)
+        assert caught.value.code == "E-MODEL-CONTEXT"
 
     def test_stop_strings_end_the_text_and_are_not_in_it(self, loaded: Backend) -> None:
         whole = Streamed().run(loaded, GenerateRequest(prompt("Write about the sea."), 16)).untrusted_text

@@ -34,7 +34,6 @@ from muniment_retrieval.reply import parse_reply
 from muniment_runtime.contracts import (
     Clock,
     FinishReason,
-    GenerateRequest,
     GenerateResult,
     ModelSpec,
     Plan,
@@ -162,7 +161,7 @@ class Asking:
         self._stop_if(cancelled)
         template = spec.template or ""
         self._pack(run, template, loaded.context)
-        prompt = render_answer_prompt(template, run.question, run.evidence)
+        prompt = render_answer_prompt(template, run.question, run.evidence, run.request.max_tokens)
         self._record_start(run, spec, prompt)
         run.generated = self._generate(run, prompt, on_event, cancelled)
         if run.generated.finish is FinishReason.CANCELLED:
@@ -188,9 +187,10 @@ class Asking:
 
     def _pack(self, run: _Run, template: str, context: int) -> None:
         """Choose the passages that fit beside the question and the answer, counted by the model's own tokenizer."""
-        empty = render_answer_prompt(template, run.question, ())
-        overhead = sum(self._host.count_tokens([segment.text for segment in empty.segments]))
-        budget = context - run.request.max_tokens - overhead
+        empty = render_answer_prompt(template, run.question, (), run.request.max_tokens).request
+        written = [segment.text for segment in empty.segments] + [item.text for item in empty.fields]
+        limits = empty.max_tokens + sum(item.max_tokens for item in empty.fields)
+        budget = context - limits - sum(self._host.count_tokens(written))
         if budget < MIN_EVIDENCE_TOKENS:
             raise KnownError("E-EVIDENCE-BUDGET", context=context)
         run.evidence = tuple(pack(run.passages, budget, self._host.count_tokens))
@@ -224,7 +224,7 @@ class Asking:
 
         on_event(AskEvent(AskPhase.READING, fraction=0.0))
         return self._host.generate(
-            GenerateRequest(prompt.segments, run.request.max_tokens, stop=("\n\n\n",)),
+            prompt.request,
             on_text,
             cancelled,
             lambda done, total: on_event(AskEvent(AskPhase.READING, fraction=done / max(total, 1))),

@@ -10,10 +10,14 @@ from muniment_resources.prompts import answer_prompt
 from muniment_retrieval.evidence import render
 from muniment_retrieval.model import Evidence
 from muniment_retrieval.reply import question_language
-from muniment_runtime.contracts import Segment
+from muniment_runtime.contracts import GenerateRequest, NextField
 from muniment_runtime.engine.templates import Speaker, Turn, load_template
 
-__all__ = ["RenderedPrompt", "render_answer_prompt"]
+__all__ = ["MAX_QUOTE_TOKENS", "RenderedPrompt", "render_answer_prompt"]
+
+
+MAX_QUOTE_TOKENS = 96
+"""A printed line with figures takes about 40 tokens; a longer copy proves nothing more."""
 
 
 @dataclass(frozen=True)
@@ -21,29 +25,36 @@ class RenderedPrompt:
     """A prompt ready for the engine.
 
     Attributes:
-        segments: Control text is trusted; question and passages are not.
+        request: Control text is trusted; question and passages are not.
         reply_start: What the reply already begins with; put before the model's words when they are read.
         sha256: Hash over the chat template and the prompt file, for the audit log.
     """
 
-    segments: tuple[Segment, ...]
+    request: GenerateRequest
     reply_start: str
     sha256: str
 
 
-def render_answer_prompt(template: str, question: str, evidence: Sequence[Evidence]) -> RenderedPrompt:
-    """Return the prompt for a question over numbered evidence, in the language of the question.
+def render_answer_prompt(template: str, question: str, evidence: Sequence[Evidence], max_tokens: int) -> RenderedPrompt:
+    """Return the request for a question over numbered evidence, in the language of the question.
 
     Args:
         template: Key of the reviewed chat template of the model.
         question: The user's words; tokenised with special tokens off.
         evidence: Passages in the order in which the model shall read them; unused ones are skipped.
+        max_tokens: Longest answer; the copied line has its own limit.
     """
     prompt = answer_prompt(question_language(question))
-    user = prompt.user.format(
-        question=question, passages="\n".join(render(item.n, item.text) for item in evidence if item.used)
-    )
+    passages = "\n".join(render(item.n, item.text) for item in evidence if item.used)
+    # One pass over the template: braces in a question or a passage stay what they are.
+    user = prompt.user.format(question=question, passages=passages)
     chat = load_template(template)
     segments = chat.render((Turn(Speaker.SYSTEM, prompt.system), Turn(Speaker.USER, user)), prompt.reply)
+    request = GenerateRequest(
+        segments,
+        max_tokens=MAX_QUOTE_TOKENS,
+        stop=(prompt.quote_end, "\n"),
+        fields=(NextField(prompt.answer, max_tokens, ("\n",)),),
+    )
     digest = hashlib.sha256(f"{chat.sha256}{prompt.sha256}".encode()).hexdigest()
-    return RenderedPrompt(segments, prompt.reply, digest)
+    return RenderedPrompt(request, prompt.reply, digest)

@@ -18,14 +18,16 @@ class AnswerPrompt:
         system: The system turn.
         user: The user turn with the placeholders ``{question}`` and ``{passages}``.
         reply: Start of the reply that the model continues.
-        answer_label: The label that separates the copied line from the answer.
+        quote_end: Ends the copied line.
+        answer: What is written after it, so that the model fills in the answer.
         sha256: Of the file: names the version of the prompt in the audit log.
     """
 
     system: str
     user: str
     reply: str
-    answer_label: str
+    answer: str
+    quote_end: str
     sha256: str
 
 

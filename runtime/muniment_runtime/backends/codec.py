@@ -12,6 +12,7 @@ from muniment_runtime.contracts import (
     GenerateResult,
     KvType,
     LoadedModel,
+    NextField,
     RunConfig,
     Segment,
 )
@@ -55,6 +56,15 @@ def strings(data: Mapping[str, object], name: str) -> list[str]:
     if not all(isinstance(value, str) for value in values):
         raise KnownError("E-WORKER-PROTOCOL")
     return [str(value) for value in values]
+
+
+def objects(data: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    """Return a list of objects, or raise ``E-WORKER-PROTOCOL``."""
+    values = member(data, name, list)
+    found: list[Mapping[str, object]] = [value for value in values if isinstance(value, dict)]
+    if len(found) != len(values):
+        raise KnownError("E-WORKER-PROTOCOL")
+    return found
 
 
 def integers(data: Mapping[str, object], name: str) -> list[int]:
@@ -153,6 +163,9 @@ def request_to_json(request: GenerateRequest) -> dict[str, object]:
         "temperature": request.temperature,
         "seed": request.seed,
         "stop": list(request.stop),
+        "fields": [
+            {"text": item.text, "max_tokens": item.max_tokens, "stop": list(item.stop)} for item in request.fields
+        ],
     }
 
 
@@ -164,6 +177,10 @@ def request_from_json(data: Mapping[str, object]) -> GenerateRequest:
         temperature=member(data, "temperature", float),
         seed=member(data, "seed", int),
         stop=tuple(strings(data, "stop")),
+        fields=tuple(
+            NextField(member(item, "text", str), member(item, "max_tokens", int), tuple(strings(item, "stop")))
+            for item in objects(data, "fields")
+        ),
     )
 
 

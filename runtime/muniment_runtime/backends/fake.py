@@ -19,6 +19,7 @@ from muniment_runtime.contracts import (
     GenerateRequest,
     GenerateResult,
     LoadedModel,
+    NextField,
     RunConfig,
     Segment,
 )
@@ -150,19 +151,41 @@ class FakeBackend:
         timer = Timer(self._clock())
         prompt = "".join(segment.text for segment in request.segments)
         total = len(self.tokenize(request.segments))
-        check_room(total, request.max_tokens, config.context)
+        room = sum(item.max_tokens + len(_words(item.text)) for item in request.fields)
+        check_room(total, request.max_tokens + room, config.context)
         if self._script.die_on and self._script.die_on in prompt:
             os.abort()
-        stream = TextStream(request.stop)
-        finish = FinishReason.STOP
         for done in range(0, total, config.ubatch):
             if self._wait(self._script.prefill_delay_s, cancelled):
                 return timer.result("", FinishReason.CANCELLED, total)
             on_progress(min(done + config.ubatch, total), total)
         timer.prefill_s = self._clock() - timer.started_s
         reply = next((rule.reply for rule in self._script.rules if rule.contains in prompt), self._script.default)
-        for token in _reply_tokens(reply):
-            if timer.tokens >= request.max_tokens:
+        parts: list[str] = []
+
+        def emit(text: str) -> None:
+            parts.append(text)
+            on_text(text)
+
+        finish = FinishReason.STOP
+        # In a script, a form feed separates what is said in each field of a reply.
+        pieces = [*reply.split("\f"), *[""] * len(request.fields)]
+        fields = [NextField("", request.max_tokens, request.stop), *request.fields]
+        for field, piece in zip(fields, pieces, strict=False):
+            if field.text:
+                emit(field.text)
+            finish = self._say(piece, field, emit, cancelled, timer)
+            if finish is FinishReason.CANCELLED:
+                break
+        return timer.result("".join(parts), finish, total)
+
+    def _say(
+        self, piece: str, field: NextField, emit: Callable[[str], None], cancelled: Callable[[], bool], timer: Timer
+    ) -> FinishReason:
+        stream = TextStream(field.stop)
+        finish = FinishReason.STOP
+        for count, token in enumerate(_reply_tokens(piece)):
+            if count >= field.max_tokens:
                 finish = FinishReason.LENGTH
                 break
             if self._wait(self._script.token_delay_s, cancelled):
@@ -170,12 +193,12 @@ class FakeBackend:
                 break
             timer.token(self._clock())
             if text := stream.feed(token):
-                on_text(text)
+                emit(text)
             if stream.stopped:
                 break
         if rest := stream.finish():
-            on_text(rest)
-        return timer.result(stream.text, finish, total)
+            emit(rest)
+        return finish
 
     def unload(self) -> None:
         """See ``Backend.unload``."""

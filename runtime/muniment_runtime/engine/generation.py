@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_runtime.contracts import Clock, FinishReason, GenerateRequest, GenerateResult
+from muniment_runtime.contracts import Clock, FinishReason, GenerateRequest, GenerateResult, NextField
 from muniment_runtime.engine.library import Library
 from muniment_runtime.engine.llama import Aborted, LlamaModel
 from muniment_runtime.engine.sampler import Sampler
@@ -72,19 +72,33 @@ def generate(
     """Run one request; see ``Backend.generate``. The sequence is empty again afterwards, whatever happened."""
     timer = Timer(clock())
     tokens = model.tokenizer.prompt(request.segments)
-    check_room(len(tokens), request.max_tokens, model.facts.context)
-    stream = TextStream(request.stop)
+    labels = [model.tokenizer.plain(item.text) for item in request.fields]
+    room = sum(map(len, labels)) + sum(item.max_tokens for item in request.fields)
+    check_room(len(tokens), request.max_tokens + room, model.facts.context)
+    parts: list[str] = []
+
+    def emit(text: str) -> None:
+        parts.append(text)
+        on_text(text)
+
+    finish = FinishReason.STOP
     try:
         with Sampler(library, request.temperature, request.seed) as sampler:
             _prefill(model, tokens, cancelled, on_progress, timer, clock)
-            finish = _decode(model, sampler, request.max_tokens, stream, on_text, cancelled, timer, clock)
+            field = NextField("", request.max_tokens, request.stop)
+            for label, following in zip([*labels, None], [*request.fields, None], strict=True):
+                finish = _decode(model, sampler, field, emit, cancelled, timer, clock)
+                if following is None or label is None:
+                    break
+                # The token that ended the field was never evaluated, so the label takes its place.
+                emit(following.text)
+                model.evaluate(label, want_logits=True, cancelled=cancelled)
+                field = following
     except Aborted:
         finish = FinishReason.CANCELLED
     finally:
         model.clear()
-    if rest := stream.finish():
-        on_text(rest)
-    return timer.result(stream.text, finish, len(tokens))
+    return timer.result("".join(parts), finish, len(tokens))
 
 
 def _prefill(
@@ -108,24 +122,36 @@ def _prefill(
 def _decode(
     model: LlamaModel,
     sampler: Sampler,
-    max_tokens: int,
-    stream: TextStream,
-    on_text: Callable[[str], None],
+    field: NextField,
+    emit: Callable[[str], None],
     cancelled: Callable[[], bool],
     timer: Timer,
     clock: Clock,
 ) -> FinishReason:
-    while True:
+    stream = TextStream(field.stop)
+    finish = FinishReason.LENGTH
+    for count in range(1, field.max_tokens + 1):
         if cancelled():
-            raise Aborted
+            finish = FinishReason.CANCELLED
+            break
         token = sampler.next_token(model.context)
         if model.tokenizer.ends(token):
-            return FinishReason.STOP
+            finish = FinishReason.STOP
+            break
         timer.token(clock())
         if text := stream.feed(model.tokenizer.piece(token)):
-            on_text(text)
+            emit(text)
         if stream.stopped:
-            return FinishReason.STOP
-        if timer.tokens >= max_tokens:
-            return FinishReason.LENGTH
-        model.evaluate([token], want_logits=True, cancelled=cancelled)
+            finish = FinishReason.STOP
+            break
+        if count < field.max_tokens:
+            try:
+                model.evaluate([token], want_logits=True, cancelled=cancelled)
+            except Aborted:
+                finish = FinishReason.CANCELLED
+                break
+    if rest := stream.finish():
+        emit(rest)
+    if finish is FinishReason.CANCELLED:
+        raise Aborted
+    return finish
