@@ -30,6 +30,8 @@ __all__ = ["CheckedAnswer", "Quote", "check_answer", "find_quote", "split_senten
 
 MIN_ALIGNED = 0.9
 _MIN_QUOTE = 3
+_MIN_PART = 12
+_RANK = {Support.NONE: 0, Support.PARTIAL: 1, Support.STRONG: 2, Support.EXACT: 3}
 _STRONG_WORDS = 0.6
 _SKIPPED = re.compile(r"[\s\-\u00ad\u2010-\u2015\u2212|·•…_*`\"'“”‘’]+")
 _LABEL = re.compile(r"^\s*\[\d{1,2}\]\s*|\s*\[\d{1,2}\]\s*$")
@@ -145,6 +147,18 @@ def find_quote(untrusted_line: str, evidence: Sequence[Evidence]) -> Quote | Non
     return best
 
 
+def _quotes(untrusted_line: str, evidence: Sequence[Evidence]) -> list[Quote]:
+    """Return where the copied line stands; where it stands nowhere as a whole, the sentences of it that do.
+
+    Small models join a heading to a sentence, or two sentences, and copy each of them faithfully.
+    """
+    whole = find_quote(untrusted_line, evidence)
+    if whole is not None:
+        return [whole]
+    parts = (part for part in split_sentences(untrusted_line) if len(part) >= _MIN_PART)
+    return [quote for part in parts if (quote := find_quote(part, evidence)) is not None]
+
+
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of an answer."""
     return [part.strip() for part in _SENTENCE.split(text) if part and part.strip()]
@@ -226,13 +240,13 @@ def check_answer(
         Each sentence with its support. ``main_supported`` is the support of the first sentence that makes a
         claim: at least partial, and no figure of it missing from the cited text.
     """
-    quote = find_quote(untrusted_line, evidence)
+    quotes = _quotes(untrusted_line, evidence)
     sentences: list[Sentence] = []
     citations: list[Citation] = []
     numbers: dict[tuple[int, int, int], int] = {}
     for text in split_sentences(untrusted_answer):
         claim = re.sub(r"\[\d{1,2}\]", "", text)
-        graded = (quote, _grade(claim, quote)) if quote is not None else None
+        graded = max(((quote, _grade(claim, quote)) for quote in quotes), key=lambda pair: _RANK[pair[1]], default=None)
         if graded is None or graded[1] is Support.NONE:
             graded = _fallback(claim, evidence) or graded
         if graded is None or graded[1] is Support.NONE:

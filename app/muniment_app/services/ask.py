@@ -27,6 +27,7 @@ from muniment_app.services.api import (
 from muniment_app.services.model_host import ModelHost
 from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
 from muniment_resources.errors import KnownError
+from muniment_retrieval.abstain import Abstention, judge
 from muniment_retrieval.cite import CheckedAnswer, check_answer
 from muniment_retrieval.evidence import left_out, pack
 from muniment_retrieval.model import Citation, Evidence, Line, Passage, Sentence
@@ -233,14 +234,22 @@ class Asking:
     def _verdict(self, run: _Run, prompt: RenderedPrompt) -> Answer:
         assert run.generated is not None
         reply = parse_reply(prompt.reply_start + run.generated.untrusted_text)
-        checked = check_answer(reply.untrusted_line, reply.untrusted_answer, run.evidence, self._library.chunk_lines)
+        # A copied line without an answer is an answer: the document's own words.
+        answer = reply.untrusted_answer or reply.untrusted_line
+        checked = check_answer(reply.untrusted_line, answer, run.evidence, self._library.chunk_lines)
         if not checked.main_supported:
             return self._not_found(run, "E-ANSWER-UNSUPPORTED", checked)
-        receipt = self._record_verdict(run, "answer.completed", checked, " ".join(s.text for s in checked.sentences))
+        abstention = judge(run.question, answer, _about(checked, run.evidence))
+        if abstention is not None:
+            return self._not_found(run, "E-ANSWER-UNSUPPORTED", checked, abstention)
+        text = " ".join(sentence.text for sentence in checked.sentences)
+        receipt = self._record_verdict(run, "answer.completed", checked, text)
         return self._result(run, AnswerStatus.ANSWERED, receipt, sentences=checked.sentences, cited=checked.citations)
 
-    def _record_verdict(self, run: _Run, type_: str, checked: CheckedAnswer | None, text: str) -> Receipt:
-        fields: dict[str, object] = {"left_out": run.left_out}
+    def _record_verdict(
+        self, run: _Run, type_: str, checked: CheckedAnswer | None, text: str, why: Mapping[str, str] | None = None
+    ) -> Receipt:
+        fields: dict[str, object] = {"left_out": run.left_out, **(why or {})}
         if checked is not None:
             fields["support"] = [sentence.support.value for sentence in checked.sentences]
             fields["citations"] = [
@@ -257,9 +266,12 @@ class Asking:
             )
         return self._audit(type_, fields, {"answer": text} if text else {})
 
-    def _not_found(self, run: _Run, code: str, checked: CheckedAnswer | None = None) -> Answer:
+    def _not_found(
+        self, run: _Run, code: str, checked: CheckedAnswer | None = None, abstention: Abstention | None = None
+    ) -> Answer:
         text = "" if checked is None else " ".join(sentence.text for sentence in checked.sentences)
-        receipt = self._record_verdict(run, "answer.not_found", checked, text)
+        why = {"code": code} if abstention is None else {"code": code, "abstention": abstention.value}
+        receipt = self._record_verdict(run, "answer.not_found", checked, text, why)
         return self._result(run, AnswerStatus.NOT_FOUND, receipt, reason=code, nearest=tuple(run.passages[:3]))
 
     def _refused(self, run: _Run, plan: Plan, decision: Receipt) -> Answer:
@@ -316,6 +328,13 @@ class Asking:
     def _stop(self) -> NoReturn:
         self._audit("answer.cancelled", {}, {})
         raise KnownError("E-ASK-CANCELLED")
+
+
+def _about(checked: CheckedAnswer, evidence: Sequence[Evidence]) -> list[str]:
+    """Return what tells what the citations are about: the passages of the cited pages and the documents' names."""
+    pages = {(citation.document_id, citation.page) for citation in checked.citations}
+    cited = [item.passage for item in evidence if (item.passage.document_id, item.passage.page) in pages]
+    return [text for passage in cited for text in (passage.header, passage.text, passage.document)]
 
 
 def _summary(plan: Plan, specs: Mapping[str, ModelSpec]) -> PlanSummary:

@@ -1,0 +1,53 @@
+"""When the program abstains although the model has answered. Pure rules over question, answer and cited text.
+
+The model is not asked whether the passages suffice: small models give up on good evidence and answer from bad one.
+Two signs are certain enough to decide without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from muniment_retrieval.figures import figures, missing_figures
+from muniment_retrieval.normalise import cjk_terms, fold, tokens
+
+__all__ = ["Abstention", "judge"]
+
+_CHOICE = re.compile(r"\bor\b|还是|或者", re.IGNORECASE)
+_EMPTY_WORDS = frozenset(
+    "a an and are as at be by for from has have in is it its of on or that the to was were".split()
+)
+
+
+class Abstention(StrEnum):
+    """Why an answer is not given.
+
+    ``FIGURES``: a year, amount or number of the question stands nowhere near the quote: it is about another one.
+    ``ECHO``: the answer says only what the question said.
+    """
+
+    FIGURES = "figures"
+    ECHO = "echo"
+
+
+def _words(text: str) -> set[str]:
+    folded = fold(text)
+    return {word for word in tokens(folded) if word not in _EMPTY_WORDS} | set(cjk_terms(folded))
+
+
+def judge(question: str, untrusted_answer: str, sources: Sequence[str]) -> Abstention | None:
+    """Return why the answer must not be given, or ``None``.
+
+    Args:
+        question: The user's words.
+        untrusted_answer: The answer, already found to be carried by its quotes.
+        sources: Text that tells what the quotes are about: passages with their headers, names of the documents.
+    """
+    if missing_figures(question, sources):
+        return Abstention.FIGURES
+    said = _words(untrusted_answer)
+    if not figures(untrusted_answer) and not _CHOICE.search(question) and said <= _words(question):
+        return Abstention.ECHO
+    return None
