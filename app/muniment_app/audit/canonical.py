@@ -15,7 +15,7 @@ from muniment_resources.errors import BugError
 
 __all__ = ["INT_MAX", "Json", "NotCanonicalError", "canonicalize", "parse"]
 
-Json: TypeAlias = None | bool | int | str | list["Json"] | dict[str, "Json"]
+Json: TypeAlias = bool | int | str | list["Json"] | dict[str, "Json"] | None
 
 INT_MAX = 2**53 - 1
 MAX_DEPTH = 16

@@ -16,7 +16,7 @@ from muniment_resources.errors import BugError
 
 __all__ = ["SEALING", "Actor", "EventType", "FieldValue", "Receipt", "clear_fields", "fixed", "secret_path"]
 
-FieldValue: TypeAlias = None | bool | int | str | Sequence["FieldValue"] | Mapping[str, "FieldValue"]
+FieldValue: TypeAlias = bool | int | str | Sequence["FieldValue"] | Mapping[str, "FieldValue"] | None
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+=%,-]{0,127}|-?[0-9]+(\.[0-9]+)?|")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -31,7 +31,7 @@ from muniment_app.audit.events import (
 )
 from muniment_app.audit.head import Head, HeadDamagedError, HeadFile
 from muniment_app.audit.merkle import Frontier, leaf_hash
-from muniment_app.audit.note import Signer, sign_checkpoint, sign_note, origin
+from muniment_app.audit.note import Signer, origin, sign_checkpoint, sign_note
 from muniment_app.audit.store import DatabaseError, Snapshot, open_database, snapshot
 from muniment_resources.errors import BugError, KnownError
 
@@ -143,7 +143,7 @@ class AuditLog:
 
     def append(
         self,
-        type: EventType,  # noqa: A002 - the event's own word for it
+        type: EventType,
         fields: Mapping[str, FieldValue] | None = None,
         secrets: Mapping[str, str] | None = None,
         actor: Actor = Actor.APP,
@@ -283,9 +283,7 @@ class AuditLog:
                     "commit": {path: commit(salts[path], path, text) for path, text in texts.items()},
                 }
             )
-            if len(body) > MAX_BODY_BYTES:
-                raise BugError("event is too large")
-            leaf = leaf_hash(body)
+            leaf = leaf_hash(_of_fair_size(body))
             after = before.append(leaf)
             self._connection.execute("INSERT INTO audit VALUES (?, ?, ?)", (before.size, body, leaf))
             self._connection.executemany(
@@ -350,6 +348,12 @@ class AuditLog:
         with contextlib.suppress(DatabaseError):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+def _of_fair_size(body: bytes) -> bytes:
+    if len(body) > MAX_BODY_BYTES:
+        raise BugError("event is too large")
+    return body
 
 
 def _known(type_: object) -> EventType:
