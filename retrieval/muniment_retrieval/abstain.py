@@ -17,7 +17,32 @@ __all__ = ["Abstention", "judge"]
 
 _CHOICE = re.compile(r"\bor\b|还是|或者", re.IGNORECASE)
 _EMPTY_WORDS = frozenset(
-    "a an and are as at be by for from has have in is it its of on or that the to was were".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "for",
+        "from",
+        "has",
+        "have",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "to",
+        "was",
+        "were",
+    ]
 )
 
 

@@ -59,7 +59,7 @@ _REASONS = (
 
 
 def fetch_failed(entry: CatalogueEntry, reason: str) -> KnownError:
-    """Return ``E-MODEL-FETCH`` with the model's id and a stable reason key (texts: ``errors.E-MODEL-FETCH.reason.<reason>``)."""
+    """Return ``E-MODEL-FETCH`` with the model's id and a reason key (``errors.E-MODEL-FETCH.reason.<reason>``)."""
     return KnownError("E-MODEL-FETCH", name=entry.model_id, reason=reason)
 
 
