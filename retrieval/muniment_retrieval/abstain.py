@@ -16,34 +16,8 @@ from muniment_retrieval.normalise import cjk_terms, fold, tokens
 __all__ = ["Abstention", "judge"]
 
 _CHOICE = re.compile(r"\bor\b|还是|或者", re.IGNORECASE)
-_EMPTY_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "for",
-        "from",
-        "has",
-        "have",
-        "in",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "to",
-        "was",
-        "were",
-    ]
-)
+_EMPTY_TEXT = "a an and are as at be by for from has have in is it its of on or that the to was were"
+_EMPTY_WORDS = frozenset(_EMPTY_TEXT.split())
 
 
 class Abstention(StrEnum):
