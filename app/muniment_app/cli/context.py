@@ -48,13 +48,14 @@ class Cli:
     Attributes:
         translator: Language of everything people read.
         factory: Builds the services when a command first needs them.
-        launch_gui: Opens the window; injected, because the command line may not import Qt.
+        launch_gui: Opens the window of (home, workspace); the flag leaves at once when it is ready. Injected, because
+            the command line may not import Qt.
         home, workspace: Values of the global options.
     """
 
     translator: Translator
     factory: ServicesFactory
-    launch_gui: Callable[[Path | None, str], int]
+    launch_gui: Callable[[Path | None, str, bool], int]
     home: Path | None = None
     workspace: str = "default"
     _services: Services | None = field(default=None, repr=False)

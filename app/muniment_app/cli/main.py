@@ -47,8 +47,9 @@ def build(cli: Cli) -> click.Group:
             context.invoke(gui)
 
     @root.command("gui", help=cli.text("help.gui"))
-    def gui() -> None:
-        raise SystemExit(cli.launch_gui(cli.home, cli.workspace))
+    @click.option("--exit-when-ready", is_flag=True, hidden=True)
+    def gui(exit_when_ready: bool = False) -> None:
+        raise SystemExit(cli.launch_gui(cli.home, cli.workspace, exit_when_ready))
 
     for module in (demo, documents, asking, models, audit, doctor):
         module.register(root, cli)
@@ -59,7 +60,7 @@ def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
     factory: ServicesFactory,
-    launch_gui: Callable[[Path | None, str], int],
+    launch_gui: Callable[[Path | None, str, bool], int],
     stored_language: str = "",
 ) -> int:
     """Run one command and return its exit code."""

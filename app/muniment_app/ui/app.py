@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, MutableMapping, Sequence
+import sys
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
 from PySide6.QtCore import QLibraryInfo, QLocale, QTimer, QTranslator
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from muniment_app.bridge.settings import SettingsStore, Theme
 from muniment_app.bridge.tasks import Lane, Tasks
+from muniment_app.config.settings import SettingsFile
 from muniment_app.services.api import Services
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.theme import apply_theme
@@ -52,7 +54,7 @@ def start(
     theme = settings.current.theme
     apply_theme(application, theme)
     language = settings.current.language
-    if language is not None and language != translator.language:
+    if language and language != translator.language:
         translator = Translator(language)
     _install_qt_texts(application, translator.language)
     tasks = Tasks()
@@ -92,16 +94,30 @@ def start(
 def run(
     services_factory: Callable[[], Services],
     translator: Translator,
-    argv: Sequence[str],
-    settings: SettingsStore | None = None,
-    on_interactive: Callable[[], None] | None = None,
+    settings: SettingsFile,
+    exit_when_ready: bool = False,
 ) -> int:
-    """Run the window until it is closed; return the exit code."""
+    """Run the window until it is closed; return the exit code.
+
+    Args:
+        services_factory: Builds the services, in the background, once the window takes input.
+        translator: Language of the window unless the settings name another.
+        settings: Where choices are kept.
+        exit_when_ready: Print ``ready`` when the window takes input, and leave: for self-tests and measurements.
+    """
     choose_input_method(os.environ, Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)))
-    application = QApplication(list(argv) or ["muniment"])
+    application = QApplication(["muniment"])
     application.setApplicationName("Muniment")
     application.setDesktopFileName("muniment")
-    window = start(application, services_factory, translator, settings or SettingsStore(), on_interactive)
+
+    def ready() -> None:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        application.quit()
+
+    window = start(
+        application, services_factory, translator, SettingsStore(settings), ready if exit_when_ready else None
+    )
     code = application.exec()
     del window
     return code
