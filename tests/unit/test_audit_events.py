@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from muniment_app.audit.commitment import commit, readable
-from muniment_app.audit.events import EventType, clear_fields, fixed, secret_path
+from muniment_app.audit.events import EventType, FieldValue, clear_fields, fixed, secret_path
 from muniment_resources.errors import BugError
 from tests.helpers.audit_logs import open_log
 
 
 def test_codes_numbers_and_ids_pass() -> None:
-    fields = {
+    fields: dict[str, FieldValue] = {
         "a": 1,
         "b": None,
         "c": True,

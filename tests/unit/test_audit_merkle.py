@@ -136,9 +136,9 @@ def test_an_empty_tree_is_the_prefix_of_any() -> None:
 
 
 def test_asking_for_what_is_not_there_is_a_bug() -> None:
-    for call in (lambda: inclusion_proof(LEAVES, 20), lambda: inclusion_proof(LEAVES, -1)):
+    for index in (20, -1):
         with pytest.raises(BugError):
-            call()
-    for call in (lambda: consistency_proof(LEAVES, 21), lambda: consistency_proof(LEAVES, -1)):
+            inclusion_proof(LEAVES, index)
+    for first in (21, -1):
         with pytest.raises(BugError):
-            call()
+            consistency_proof(LEAVES, first)

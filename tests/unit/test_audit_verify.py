@@ -210,6 +210,7 @@ def test_a_checkpoint_signed_for_another_size_or_text_is_found(folder: Path) -> 
         ("INSERT INTO opening SELECT 70, field, salt, text FROM opening WHERE seq = 4", ("opening", None)),
         ("UPDATE audit SET body = x'7b7d' WHERE seq = 2", ("changed", 2)),
         ("UPDATE meta SET value = CAST('00' AS BLOB) WHERE name = 'log'", ("foreign", None)),
+        ("UPDATE meta SET value = x'0000000000000000' WHERE name = 'frontier'", ("frontier", None)),
     ],
 )
 def test_other_changes_are_found(folder: Path, statement: str, expected: tuple[str, int | None]) -> None:
