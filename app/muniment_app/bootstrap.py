@@ -1,27 +1,27 @@
-"""The composition root: the one place that names concrete classes and wires them."""
+"""The composition root: the one place that names concrete classes and wires them.
+
+Imported only when services are needed: it pulls in cryptography, SQLite and the process supervisor, which must delay
+neither the window's first picture nor ``--help``.
+"""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
-import logging.handlers
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import cast
+
+import psutil
 
 from muniment_app import __version__
 from muniment_app.audit.events import EventType, FieldValue
 from muniment_app.audit.head import HeadFile
 from muniment_app.audit.log import AuditLog, SystemClock
 from muniment_app.audit.note import Ed25519Signer
-from muniment_app.cli.main import language_of, run
-from muniment_app.config.settings import SettingsFile
 from muniment_app.services.api import Receipt, Services
 from muniment_app.services.ask import Asking
 from muniment_app.services.audit import LogAuditService
@@ -31,7 +31,7 @@ from muniment_app.services.models import StoreModelService
 from muniment_app.services.plan import LocalPlanService
 from muniment_app.services.reader import CagedReader
 from muniment_app.workspace.keys import FileKeyStore
-from muniment_app.workspace.paths import Home, model_cache_folders, resolve_home
+from muniment_app.workspace.paths import Home, model_cache_folders
 from muniment_app.workspace.workspace import Workspace, open_workspace
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
@@ -48,18 +48,15 @@ from muniment_runtime.model.store import ModelStore
 from muniment_runtime.worker.spawn import ProcessSpawner
 from muniment_runtime.worker.supervisor import Supervisor
 
-__all__ = ["build_services", "main"]
+__all__ = ["build_services"]
 
 log = logging.getLogger(__name__)
 
-LOG_BYTES = 1 << 20
 INFERENCE_ROLE = "inference"
 
 
 def physical_cores() -> int:
     """Return the number of physical cores: more threads than these slow llama.cpp down."""
-    import psutil  # noqa: PLC0415  (not needed to show the window)
-
     return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
@@ -102,6 +99,7 @@ def build_services(
     workspace_name: str,
     spawner: ProcessSpawner | None = None,
     inference_role: str = INFERENCE_ROLE,
+    translator: Translator | None = None,
 ) -> Services:
     """Open a workspace and wire everything that works on it.
 
@@ -110,6 +108,7 @@ def build_services(
         workspace_name: Which workspace.
         spawner: Starts child processes; tests give one with other commands.
         inference_role: Role of the inference child; tests give a scripted one.
+        translator: Language of what is written for people, such as the report of an audit bundle.
 
     Raises:
         KnownError: ``E-HOME``, ``E-WORKSPACE-*``, ``E-STORE-*``, ``E-AUDIT-*``.
@@ -164,46 +163,6 @@ def build_services(
         ask=ask,
         plan=plan,
         models=models,
-        audit=LogAuditService(audit),
+        audit=LogAuditService(audit, translator),
         close=close,
     )
-
-
-def _services(home: Path | None, workspace_name: str) -> Services:
-    resolved = resolve_home(home, os.environ)
-    resolved.create()
-    _log_to(resolved)
-    return build_services(resolved, workspace_name)
-
-
-def _log_to(home: Home) -> None:
-    """Send logs to a file that rotates; standard error stays for people."""
-    handler = logging.handlers.RotatingFileHandler(
-        home.logs / "muniment.log", maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8"
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-
-
-def _launch_gui(home: Path | None, workspace_name: str, exit_when_ready: bool = False) -> int:
-    """Open the window; one sentence instead when it cannot be opened here."""
-    settings = SettingsFile(resolve_home(home, os.environ).settings)
-    translator = Translator(language_of(sys.argv[1:], os.environ, settings.load().language))
-    try:
-        # Late and by name: the command line must work, and start fast, without Qt.
-        window = importlib.import_module("muniment_app.ui.app")
-    except ImportError as error:
-        sentence = translator.error(KnownError("E-GUI-MISSING", name=error.name or "PySide6"))
-        sys.stderr.write(f"{sentence} [E-GUI-MISSING]\n")
-        return 1
-    services = functools.partial(_services, home, workspace_name)
-    code: int = window.run(services, translator, settings, exit_when_ready=exit_when_ready)
-    return code
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the command line; the entry point of the program proper."""
-    stored = SettingsFile(resolve_home(None, os.environ).settings).load().language
-    return run(argv, os.environ, _services, _launch_gui, stored)

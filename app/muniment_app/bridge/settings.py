@@ -1,16 +1,14 @@
-"""What the window remembers: language and theme. A small JSON file, written whole or not at all."""
+"""What the window remembers: holds the settings of this run and stores every change in the settings file."""
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 
-from muniment_resources.i18n import LANGUAGES
+from muniment_app.config.settings import Settings, SettingsFile
 
-__all__ = ["SettingsStore", "Theme", "WindowSettings"]
+__all__ = ["SettingsStore", "Theme"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,60 +21,36 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
-@dataclass(frozen=True)
-class WindowSettings:
-    """``language`` is ``None`` until the user chose one: then the caller's language holds."""
-
-    language: str | None = None
-    theme: Theme = Theme.SYSTEM
-
-
 class SettingsStore:
-    """Keeps ``WindowSettings`` in a file.
+    """The settings that hold now.
 
     Args:
-        path: The file, or ``None`` to keep the settings for this run only.
+        file: Where they are kept, or ``None`` to keep them for this run only.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._current = self._read()
+    def __init__(self, file: SettingsFile | None = None) -> None:
+        self._file = file
+        self._current = file.load() if file else Settings()
 
     @property
-    def current(self) -> WindowSettings:
-        """The settings that hold now."""
-        return self._current
+    def theme(self) -> Theme:
+        """The theme that the user chose."""
+        return Theme(self._current.theme)
 
     def set_language(self, language: str) -> None:
-        """Remember the language."""
-        self._save(replace(self._current, language=language))
+        """Remember the language for the next start."""
+        self._change(replace(self._current, language=language))
 
     def set_theme(self, theme: Theme) -> None:
         """Remember the theme."""
-        self._save(replace(self._current, theme=theme))
+        self._change(replace(self._current, theme=theme.value))
 
-    def _read(self) -> WindowSettings:
-        """Read the file; a missing or damaged one gives the defaults, because no setting is worth a failed start."""
-        if self._path is None:
-            return WindowSettings()
-        try:
-            raw = json.loads(self._path.read_text("utf-8"))
-            language = raw.get("language")
-            return WindowSettings(language if language in LANGUAGES else None, Theme(raw.get("theme", Theme.SYSTEM)))
-        except FileNotFoundError:
-            return WindowSettings()
-        except (OSError, ValueError, AttributeError):
-            _LOG.warning("window settings could not be read; defaults are used")
-            return WindowSettings()
-
-    def _save(self, settings: WindowSettings) -> None:
+    def _change(self, settings: Settings) -> None:
         self._current = settings
-        if self._path is None:
+        if self._file is None:
             return
-        temporary = self._path.with_suffix(".tmp")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(asdict(settings)), "utf-8")
-            temporary.replace(self._path)
-        except OSError:
-            _LOG.warning("window settings could not be written; they hold for this run")
+            self._file.save(settings)
+        except OSError as error:
+            # No setting is worth a dialog: it holds for this run.
+            _LOG.warning("settings.not-saved cause=%s", type(error).__name__)

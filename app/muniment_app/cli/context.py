@@ -16,10 +16,13 @@ from muniment_app.services.api import Services
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
 
-__all__ = ["Cli", "ExitCode", "ServicesFactory", "json_option"]
+__all__ = ["Cli", "ExitCode", "GuiLauncher", "ServicesFactory", "json_option"]
 
 ServicesFactory = Callable[[Path | None, str], Services]
 """Builds the services for (home folder or None for the default, workspace name)."""
+
+GuiLauncher = Callable[[Path | None, str, bool], int]
+"""Opens the window for (home folder or None, workspace name, whether to end as soon as it is ready)."""
 
 
 class ExitCode(IntEnum):
@@ -54,7 +57,7 @@ class Cli:
 
     translator: Translator
     factory: ServicesFactory
-    launch_gui: Callable[[Path | None, str], int]
+    launch_gui: GuiLauncher
     home: Path | None = None
     workspace: str = "default"
     _services: Services | None = field(default=None, repr=False)

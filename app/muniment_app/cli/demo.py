@@ -43,7 +43,7 @@ def register(group: click.Group, cli: Cli) -> None:
             question = cli.text("demo.question")
             if gui:
                 cli.close()
-                raise SystemExit(cli.launch_gui(cli.home, DEMO_WORKSPACE))
+                raise SystemExit(cli.launch_gui(cli.home, DEMO_WORKSPACE, False))
             cli.say(cli.text("demo.asked", question=question) + "\n")
             answer = cli.services.ask.ask(AskRequest(question), lambda event: show_event(cli, event), lambda: False)
             cli.progress_done()

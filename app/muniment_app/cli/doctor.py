@@ -11,7 +11,6 @@ import click
 from muniment_app import __version__
 from muniment_app.cli.context import Cli, json_option
 from muniment_resources.units import format_bytes
-from muniment_retrieval.store.database import sqlite_version
 
 __all__ = ["register"]
 
@@ -29,6 +28,9 @@ def register(group: click.Group, cli: Cli) -> None:
     @group.command("doctor", help=cli.text("help.doctor"))
     @json_option(cli)
     def doctor(as_json: bool) -> None:
+        # Late: loading SQLite takes longer than all other commands take to print their help.
+        from muniment_retrieval.store.database import sqlite_version  # noqa: PLC0415
+
         with cli.guarded(as_json):
             headroom = cli.services.plan.headroom()
             versions = {
