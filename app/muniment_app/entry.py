@@ -7,8 +7,6 @@ window's first picture wait for nothing else.
 from __future__ import annotations
 
 import importlib
-import logging
-import logging.handlers
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +72,8 @@ class _Program:
 
 def _log_to(home: Home) -> None:
     """Send logs to a file that rotates; standard error stays for people."""
+    import logging.handlers  # noqa: PLC0415  (brings in the socket module, which the first picture does not need)
+
     handler = logging.handlers.RotatingFileHandler(
         home.logs / "muniment.log", maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8"
     )

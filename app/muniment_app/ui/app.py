@@ -16,7 +16,7 @@ from muniment_app.bridge.tasks import Lane, Tasks
 from muniment_app.config.settings import SettingsFile
 from muniment_app.services.api import Services
 from muniment_app.ui.main_window import MainWindow
-from muniment_app.ui.theme import apply_theme
+from muniment_app.ui.theme import apply_font, apply_theme
 from muniment_resources.i18n import Translator
 
 __all__ = ["choose_input_method", "run", "start"]
@@ -80,10 +80,12 @@ def start(
         settings: What the window remembers.
         on_interactive: Called when the window has been painted and takes input; services may still be missing.
     """
-    apply_theme(application, settings.theme)
     _install_qt_texts(application, translator.language)
+    apply_font(application)
     tasks = Tasks()
     window = MainWindow(translator, tasks, settings)
+    # After the window is built: a style sheet that is there before styles every widget again at each step.
+    apply_theme(application, settings.theme)
     window.theme_chosen.connect(lambda chosen: apply_theme(application, chosen))
 
     def follow_desktop() -> None:
