@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from bench.common import Report, Settings, percentile, run
+from muniment_app.bootstrap import build_services
 from muniment_app.services.api import Answer, AnswerStatus, AskRequest, Services
-from muniment_app.wiring import build_services
 from muniment_app.workspace.paths import Home
 from muniment_resources.samples import facts, sample_paths
 

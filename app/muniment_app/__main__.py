@@ -26,7 +26,7 @@ def main() -> int:
         if role not in _ROLES:
             return _USAGE
         return int(importlib.import_module(_ROLES[role]).main(role, arguments[2:]))
-    return int(importlib.import_module("muniment_app.bootstrap").main(arguments))
+    return int(importlib.import_module("muniment_app.entry").main(arguments))
 
 
 if __name__ == "__main__":

@@ -1,66 +1,168 @@
-"""Entry of the program proper: command line or window. Stays light; the services are wired when first needed."""
+"""The composition root: the one place that names concrete classes and wires them.
+
+Imported only when services are needed: it pulls in cryptography, SQLite and the process supervisor, which must delay
+neither the window's first picture nor ``--help``.
+"""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
-import logging.handlers
 import os
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import cast
 
-from muniment_app.cli.main import language_of, run
-from muniment_app.config.settings import SettingsFile
-from muniment_app.services.api import Services
-from muniment_app.workspace.paths import Home, resolve_home
+import psutil
+
+from muniment_app import __version__
+from muniment_app.audit.events import EventType, FieldValue
+from muniment_app.audit.head import HeadFile
+from muniment_app.audit.log import AuditLog, SystemClock
+from muniment_app.audit.note import Ed25519Signer
+from muniment_app.services.api import Receipt, Services
+from muniment_app.services.ask import Asking
+from muniment_app.services.audit import LogAuditService
+from muniment_app.services.library import DocumentService
+from muniment_app.services.model_host import ModelHost
+from muniment_app.services.models import StoreModelService
+from muniment_app.services.plan import LocalPlanService
+from muniment_app.services.reader import CagedReader
+from muniment_app.workspace.keys import FileKeyStore
+from muniment_app.workspace.paths import Home, model_cache_folders
+from muniment_app.workspace.workspace import Workspace, open_workspace
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
+from muniment_retrieval.search import Searcher
+from muniment_retrieval.store.library import Library
+from muniment_retrieval.store.stemming import Stemmer
+from muniment_runtime.backends.base import Backend
+from muniment_runtime.backends.worker import WorkerBackend
+from muniment_runtime.contracts import ModelSpec
+from muniment_runtime.headroom.probe import default_probe
+from muniment_runtime.model.catalogue import load_catalogue
+from muniment_runtime.model.fetch import ModelFetcher
+from muniment_runtime.model.store import ModelStore
+from muniment_runtime.worker.spawn import ProcessSpawner
+from muniment_runtime.worker.supervisor import Supervisor
 
-__all__ = ["main"]
+__all__ = ["build_services"]
 
-LOG_BYTES = 1 << 20
+log = logging.getLogger(__name__)
 
-
-def _services(home: Path | None, workspace_name: str) -> Services:
-    resolved = resolve_home(home, os.environ)
-    resolved.create()
-    _log_to(resolved)
-    # Late: databases, cryptography and readers take a third of a second, and the window must show before.
-    wiring = importlib.import_module("muniment_app.wiring")
-    services: Services = wiring.build_services(resolved, workspace_name)
-    return services
+INFERENCE_ROLE = "inference"
 
 
-def _log_to(home: Home) -> None:
-    """Send logs to a file that rotates; standard error stays for people."""
-    handler = logging.handlers.RotatingFileHandler(
-        home.logs / "muniment.log", maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8"
+def physical_cores() -> int:
+    """Return the number of physical cores: more threads than these slow llama.cpp down."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
+
+
+def installed_specs(store: ModelStore) -> list[ModelSpec]:
+    """Describe the installed models; one that changed on disk or is damaged is left out, and logged."""
+    specs: list[ModelSpec] = []
+    for model in store.installed():
+        try:
+            specs.append(store.spec(model.model_id))
+        except (KnownError, OSError) as error:
+            log.warning("model.left_out cause=%s", error if isinstance(error, KnownError) else type(error).__name__)
+    return specs
+
+
+def open_audit(workspace: Workspace) -> AuditLog:
+    """Open the audit log of a workspace."""
+    return AuditLog.open(
+        workspace.database_path("audit"),
+        workspace.keys.database_key,
+        Ed25519Signer(workspace.keys.signing_seed),
+        SystemClock(),
+        head=HeadFile(workspace.head_path),
+        workspace_id=workspace.workspace_id,
+        app_version=__version__,
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
 
 
-def _launch_gui(home: Path | None, workspace_name: str, exit_when_ready: bool) -> int:
-    """Open the window; one sentence instead when it cannot be opened here."""
-    file = SettingsFile(resolve_home(home, os.environ).settings)
-    translator = Translator(language_of(sys.argv[1:], os.environ, file.load().language))
-    try:
-        # Late and by name: the command line must work, and start fast, without Qt.
-        window = importlib.import_module("muniment_app.ui.app")
-    except ImportError as error:
-        sentence = translator.error(KnownError("E-GUI-MISSING", name=error.name or "PySide6"))
-        sys.stderr.write(f"{sentence} [E-GUI-MISSING]\n")
-        return 1
-    services = functools.partial(_services, home, workspace_name)
-    code: int = window.run(services, translator, file, exit_when_ready=exit_when_ready)
-    return code
+def recorder(audit: AuditLog) -> Callable[[str, Mapping[str, object], Mapping[str, str]], Receipt]:
+    """Return the function by which services record events: durable when it returns."""
+
+    def record(type_: str, fields: Mapping[str, object], secrets: Mapping[str, str]) -> Receipt:
+        receipt = audit.append(EventType(type_), cast("Mapping[str, FieldValue]", fields), secrets)
+        return Receipt(receipt.seq, receipt.leaf)
+
+    return record
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command line; the entry point of the program proper."""
-    stored = SettingsFile(resolve_home(None, os.environ).settings).load().language
-    return run(argv, os.environ, _services, _launch_gui, stored)
+def build_services(
+    home: Home,
+    workspace_name: str,
+    spawner: ProcessSpawner | None = None,
+    inference_role: str = INFERENCE_ROLE,
+    translator: Translator | None = None,
+) -> Services:
+    """Open a workspace and wire everything that works on it.
+
+    Args:
+        home: The data folder.
+        workspace_name: Which workspace.
+        spawner: Starts child processes; tests give one with other commands.
+        inference_role: Role of the inference child; tests give a scripted one.
+        translator: Language of what is written for people, such as the report of an audit bundle.
+
+    Raises:
+        KnownError: ``E-HOME``, ``E-WORKSPACE-*``, ``E-STORE-*``, ``E-AUDIT-*``.
+    """
+    with ExitStack() as undo:
+        workspace = open_workspace(home, workspace_name, FileKeyStore(home.keys))
+        audit = open_audit(workspace)
+        undo.callback(audit.close)
+        record = recorder(audit)
+        record("app.started", {"version": __version__}, {})
+        record("workspace.created" if workspace.created else "workspace.opened", {}, {})
+        spawner = spawner or ProcessSpawner()
+
+        documents = Library(workspace.database_path("library"), workspace.keys.database_key)
+        undo.callback(documents.close)
+        library = DocumentService(
+            documents,
+            Searcher(documents, Stemmer()),
+            functools.partial(CagedReader, spawner),
+            record,
+            lambda: shutil.disk_usage(workspace.folder).free,
+            time.monotonic,
+        )
+        undo.callback(library.close)
+
+        catalogue = load_catalogue()
+        store = ModelStore(home.models, catalogue)
+        fetcher = ModelFetcher(store, catalogue, cache_folders=model_cache_folders(os.environ))
+        models = StoreModelService(store, catalogue, fetcher, record)
+        specs: Callable[[], Sequence[ModelSpec]] = functools.partial(installed_specs, store)
+
+        inference = Supervisor(spawner, inference_role)
+
+        def start_backend() -> Backend:
+            return WorkerBackend(inference.child())
+
+        host = ModelHost(start_backend, inference.close, record, time.monotonic)
+        plan = LocalPlanService(specs, default_probe(), host.running, threads=physical_cores())
+        ask = Asking(library, plan, specs, host, record, time.monotonic)
+        closing = undo.pop_all()
+
+    def close() -> None:
+        # Reverse order of start; the log closes last, so that every end is still recorded.
+        host.close()
+        record("app.stopped", {}, {})
+        closing.close()
+
+    return Services(
+        index=library,
+        library=library,
+        pages=library,
+        ask=ask,
+        plan=plan,
+        models=models,
+        audit=LogAuditService(audit, translator),
+        close=close,
+    )

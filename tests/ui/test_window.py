@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from muniment_app.bridge.settings import SettingsStore, Theme
-from muniment_app.config.settings import SettingsFile
+from muniment_app.config.settings import Settings, SettingsFile
 from muniment_app.services.api import Services
 from muniment_app.ui.app import choose_input_method, start
 from muniment_app.ui.main_window import MainWindow
@@ -79,14 +79,14 @@ def test_chinese_window_shows_no_english_text_of_the_catalogue(qtbot: QtBot, ope
 def test_language_switches_at_run_time_and_keeps_the_answer(
     qtbot: QtBot, opener: Opener, fake: Fake, tmp_path: Path
 ) -> None:
-    settings = SettingsStore(SettingsFile(tmp_path / "settings.toml"))
-    window = opener(fake, "en", settings)
+    file = SettingsFile(tmp_path / "settings.toml")
+    window = opener(fake, "en", SettingsStore(file))
     visit(qtbot, window)
     qtbot.waitUntil(lambda: not window._tasks.busy())
     window.set_language("zh_CN")
     assert window.ask.answer_view.state.text() == "3 句中 2 句有依据"
     qtbot.waitUntil(lambda: window.ask.documents.model.rowCount() == 4)
-    assert SettingsStore(SettingsFile(tmp_path / "settings.toml")).current.language == "zh_CN"
+    assert file.load().language == "zh_CN"
 
 
 def test_language_waits_while_work_runs(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -102,22 +102,26 @@ def test_language_waits_while_work_runs(qtbot: QtBot, window: MainWindow, fake: 
 
 
 def test_theme_switches_and_is_remembered(opener: Opener, fake: Fake, tmp_path: Path) -> None:
-    window = opener(fake, "en", SettingsStore(SettingsFile(tmp_path / "settings.toml")))
+    file = SettingsFile(tmp_path / "settings.toml")
+    window = opener(fake, "en", SettingsStore(file))
     window.set_theme(Theme.DARK)
     application = QApplication.instance()
     assert isinstance(application, QApplication)
     assert application.palette().color(QPalette.ColorRole.Window).name() == DARK.window
     window.set_theme(Theme.LIGHT)
     assert application.palette().color(QPalette.ColorRole.Window).name() == LIGHT.window
-    assert SettingsFile(tmp_path / "settings.toml").load().theme is Theme.LIGHT
+    assert file.load() == Settings(language="", theme="light")
+    assert SettingsStore(file).theme is Theme.LIGHT
 
 
-@pytest.mark.parametrize("content", ["{", "[]", 'theme = "pink"', "language = 7"])
-def test_damaged_settings_give_defaults(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text(content, "utf-8")
-    assert SettingsStore(SettingsFile(path)).current.language == ""
-    assert SettingsStore(SettingsFile(path)).current.theme is Theme.SYSTEM
+def test_a_choice_holds_for_this_run_when_it_cannot_be_stored(opener: Opener, fake: Fake, tmp_path: Path) -> None:
+    blocked = tmp_path / "a-file"
+    blocked.touch()
+    window = opener(fake, "en", SettingsStore(SettingsFile(blocked / "settings.toml")))
+    window.set_theme(Theme.DARK)
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    assert application.palette().color(QPalette.ColorRole.Window).name() == DARK.window
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])

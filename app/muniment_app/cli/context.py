@@ -16,10 +16,13 @@ from muniment_app.services.api import Services
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
 
-__all__ = ["Cli", "ExitCode", "ServicesFactory", "json_option"]
+__all__ = ["Cli", "ExitCode", "GuiLauncher", "ServicesFactory", "json_option"]
 
 ServicesFactory = Callable[[Path | None, str], Services]
 """Builds the services for (home folder or None for the default, workspace name)."""
+
+GuiLauncher = Callable[[Path | None, str, bool], int]
+"""Opens the window for (home folder or None, workspace name, whether to end as soon as it is ready)."""
 
 
 class ExitCode(IntEnum):
@@ -48,14 +51,13 @@ class Cli:
     Attributes:
         translator: Language of everything people read.
         factory: Builds the services when a command first needs them.
-        launch_gui: Opens the window of (home, workspace); the flag leaves at once when it is ready. Injected, because
-            the command line may not import Qt.
+        launch_gui: Opens the window; injected, because the command line may not import Qt.
         home, workspace: Values of the global options.
     """
 
     translator: Translator
     factory: ServicesFactory
-    launch_gui: Callable[[Path | None, str, bool], int]
+    launch_gui: GuiLauncher
     home: Path | None = None
     workspace: str = "default"
     _services: Services | None = field(default=None, repr=False)

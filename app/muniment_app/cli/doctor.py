@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 import sys
-from importlib import metadata
 
 import click
 
@@ -16,6 +14,8 @@ __all__ = ["register"]
 
 
 def _version(distribution: str) -> str | None:
+    from importlib import metadata  # noqa: PLC0415  (see below)
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -28,7 +28,9 @@ def register(group: click.Group, cli: Cli) -> None:
     @group.command("doctor", help=cli.text("help.doctor"))
     @json_option(cli)
     def doctor(as_json: bool) -> None:
-        # Late: this loads the database library, which no other command needs before it runs.
+        # Late: these take longer to load than any other command takes to print its help.
+        import platform  # noqa: PLC0415
+
         from muniment_retrieval.store.database import sqlite_version  # noqa: PLC0415
 
         with cli.guarded(as_json):

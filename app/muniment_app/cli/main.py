@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from muniment_app import __version__
 from muniment_app.cli import asking, audit, demo, doctor, documents, models
-from muniment_app.cli.context import Cli, ServicesFactory
+from muniment_app.cli.context import Cli, GuiLauncher, ServicesFactory
 from muniment_resources.i18n import LANGUAGES, Translator, detect_language
 
 __all__ = ["build", "language_of", "run"]
@@ -44,11 +44,12 @@ def build(cli: Cli) -> click.Group:
         del lang  # already used to build these commands
         cli.home, cli.workspace = home, workspace
         if context.invoked_subcommand is None:
-            context.invoke(gui)
+            context.invoke(gui, exit_when_ready=False)
 
     @root.command("gui", help=cli.text("help.gui"))
+    # For measurements and self tests only, so it has no help text.
     @click.option("--exit-when-ready", is_flag=True, hidden=True)
-    def gui(exit_when_ready: bool = False) -> None:
+    def gui(exit_when_ready: bool) -> None:
         raise SystemExit(cli.launch_gui(cli.home, cli.workspace, exit_when_ready))
 
     for module in (demo, documents, asking, models, audit, doctor):
@@ -60,7 +61,7 @@ def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
     factory: ServicesFactory,
-    launch_gui: Callable[[Path | None, str, bool], int],
+    launch_gui: GuiLauncher,
     stored_language: str = "",
 ) -> int:
     """Run one command and return its exit code."""

@@ -6,25 +6,18 @@ import logging
 import os
 import tempfile
 import tomllib
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import tomli_w
 
 from muniment_resources.i18n import LANGUAGES
 
-__all__ = ["Settings", "SettingsFile", "Theme"]
+__all__ = ["THEMES", "Settings", "SettingsFile"]
+
+THEMES = ("system", "light", "dark")
 
 log = logging.getLogger(__name__)
-
-
-class Theme(StrEnum):
-    """Which colours the window uses; ``SYSTEM`` follows the desktop."""
-
-    SYSTEM = "system"
-    LIGHT = "light"
-    DARK = "dark"
 
 
 @dataclass(frozen=True)
@@ -33,11 +26,20 @@ class Settings:
 
     Attributes:
         language: A language of the catalogue, or empty for the language of the system.
-        theme: Colours of the window.
+        theme: ``system``, ``light`` or ``dark``.
     """
 
     language: str = ""
-    theme: Theme = Theme.SYSTEM
+    theme: str = "system"
+
+    def validated(self) -> Settings:
+        """Return these settings with every value outside its range replaced by the default."""
+        default = Settings()
+        return replace(
+            self,
+            language=self.language if self.language in ("", *LANGUAGES) else default.language,
+            theme=self.theme if self.theme in THEMES else default.theme,
+        )
 
 
 class SettingsFile:
@@ -56,12 +58,8 @@ class SettingsFile:
             log.warning("settings.unreadable cause=%s", type(error).__name__)
             self._set_aside()
             return Settings()
-        # A value outside its range becomes the default; the rest of the file still holds.
-        language, theme = raw.get("language"), raw.get("theme")
-        return Settings(
-            language=language if language in LANGUAGES else "",
-            theme=Theme(theme) if theme in list(Theme) else Theme.SYSTEM,
-        )
+        known = {name: str(raw[name]) for name in asdict(Settings()) if name in raw}
+        return Settings(**known).validated()
 
     def save(self, settings: Settings) -> None:
         """Store settings atomically: a crash leaves the old or the new file, never half of one."""
@@ -70,7 +68,7 @@ class SettingsFile:
         temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as stream:
-                tomli_w.dump({name: str(value) for name, value in asdict(settings).items()}, stream)
+                tomli_w.dump(asdict(settings.validated()), stream)
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(self._path)

@@ -371,7 +371,7 @@ class AuditService(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """Everything the window and the command line work with, wired by ``wiring``."""
+    """Everything the window and the command line work with, wired by ``bootstrap``."""
 
     index: IndexService
     library: LibraryService

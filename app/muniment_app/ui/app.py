@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
-from PySide6.QtCore import QLibraryInfo, QLocale, QTimer, QTranslator
+from PySide6.QtCore import QEvent, QLibraryInfo, QLocale, QObject, QTimer, QTranslator
 from PySide6.QtWidgets import QApplication
 
 from muniment_app.bridge.settings import SettingsStore, Theme
@@ -16,10 +16,12 @@ from muniment_app.bridge.tasks import Lane, Tasks
 from muniment_app.config.settings import SettingsFile
 from muniment_app.services.api import Services
 from muniment_app.ui.main_window import MainWindow
-from muniment_app.ui.theme import apply_theme
+from muniment_app.ui.theme import apply_font, apply_theme
 from muniment_resources.i18n import Translator
 
 __all__ = ["choose_input_method", "run", "start"]
+
+UNSEEN_MS = 2000
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,9 +37,35 @@ def choose_input_method(environment: MutableMapping[str, str], plugins: Path) ->
         environment["QT_IM_MODULE"] = "ibus"
 
 
+class _FirstPaint(QObject):
+    """Calls back once, in the first idle moment after the first paint of a window."""
+
+    def __init__(self, window: MainWindow, then: Callable[[], None]) -> None:
+        super().__init__(window)
+        self._window = window
+        self._then = then
+        self._done = False
+        window.installEventFilter(self)
+        # A window that nobody can see, such as one started minimised, is never painted.
+        QTimer.singleShot(UNSEEN_MS, self, self._finish)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Wait for the paint event."""
+        if event.type() is QEvent.Type.Paint:
+            self._window.removeEventFilter(self)
+            # What follows in this turn of the event loop are the paint events of the children.
+            QTimer.singleShot(0, self, self._finish)
+        return super().eventFilter(watched, event)
+
+    def _finish(self) -> None:
+        if not self._done:
+            self._done = True
+            self._then()
+
+
 def start(
     application: QApplication,
-    services_factory: Callable[[], Services],
+    services_factory: Callable[[], Services] | None,
     translator: Translator,
     settings: SettingsStore,
     on_interactive: Callable[[], None] | None = None,
@@ -46,30 +74,29 @@ def start(
 
     Args:
         application: The application that the window belongs to.
-        services_factory: Builds the services; called on a lane, never on the main thread.
-        translator: Texts; a language that the user chose in the window goes before it.
+        services_factory: Builds the services; called on a lane, never on the main thread. ``None``: the window stays
+            without services.
+        translator: Texts.
         settings: What the window remembers.
         on_interactive: Called when the window has been painted and takes input; services may still be missing.
     """
-    theme = settings.current.theme
-    apply_theme(application, theme)
-    language = settings.current.language
-    if language and language != translator.language:
-        translator = Translator(language)
     _install_qt_texts(application, translator.language)
+    apply_font(application)
     tasks = Tasks()
     window = MainWindow(translator, tasks, settings)
+    # After the window is built: a style sheet that is there before styles every widget again at each step.
+    apply_theme(application, settings.theme)
     window.theme_chosen.connect(lambda chosen: apply_theme(application, chosen))
 
     def follow_desktop() -> None:
-        if settings.current.theme is Theme.SYSTEM:
+        if settings.theme is Theme.SYSTEM:
             apply_theme(application, Theme.SYSTEM)
 
     application.styleHints().colorSchemeChanged.connect(lambda _scheme: follow_desktop())
     made: list[Services] = []
 
-    def make() -> Services:
-        services = services_factory()
+    def make(factory: Callable[[], Services]) -> Services:
+        services = factory()
         made.append(services)
         return services
 
@@ -82,42 +109,45 @@ def start(
     def first_idle() -> None:
         if on_interactive is not None:
             on_interactive()
-        tasks.submit(Lane.LONG, lambda _task: make(), window.attach, window.fail)
+        if services_factory is not None:
+            # Only now: the heavy imports of the services must not delay the first picture.
+            tasks.submit(Lane.LONG, lambda _task: make(services_factory), window.attach, window.fail)
 
+    _FirstPaint(window, first_idle)
     window.show()
     window.ask.box.setFocus()
-    # The first turn of the event loop paints the window; heavy imports of the services must not delay it.
-    QTimer.singleShot(0, lambda: QTimer.singleShot(0, first_idle))
     return window
 
 
 def run(
     services_factory: Callable[[], Services],
     translator: Translator,
-    settings: SettingsFile,
+    settings_file: SettingsFile | None = None,
     exit_when_ready: bool = False,
 ) -> int:
     """Run the window until it is closed; return the exit code.
 
     Args:
-        services_factory: Builds the services, in the background, once the window takes input.
-        translator: Language of the window unless the settings name another.
-        settings: Where choices are kept.
-        exit_when_ready: Print ``ready`` when the window takes input, and leave: for self-tests and measurements.
+        services_factory: See ``start``.
+        translator: Texts.
+        settings_file: Where language and theme are kept.
+        exit_when_ready: Print ``ready`` when the window takes input, and end; for measurements and self tests.
     """
     choose_input_method(os.environ, Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)))
     application = QApplication(["muniment"])
     application.setApplicationName("Muniment")
     application.setDesktopFileName("muniment")
+    settings = SettingsStore(settings_file)
 
-    def ready() -> None:
+    def say_ready() -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        application.quit()
+        application.exit(0)
 
-    window = start(
-        application, services_factory, translator, SettingsStore(settings), ready if exit_when_ready else None
-    )
+    if exit_when_ready:
+        window = start(application, None, translator, settings, say_ready)
+    else:
+        window = start(application, services_factory, translator, settings)
     code = application.exec()
     del window
     return code

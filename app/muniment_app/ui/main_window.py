@@ -248,9 +248,7 @@ class MainWindow(QMainWindow):
         self._choices(languages.addAction, [("English", "en"), ("中文", "zh_CN")], current, self.set_language)
         themes = view.addMenu(text("ui.theme"))
         options = [(text(f"ui.theme_{theme.value}"), theme.value) for theme in Theme]
-        self._choices(
-            themes.addAction, options, self._settings.current.theme.value, lambda value: self.set_theme(Theme(value))
-        )
+        self._choices(themes.addAction, options, self._settings.theme.value, lambda value: self.set_theme(Theme(value)))
         about = bar.addMenu(text("ui.menu_help")).addAction(text("ui.about"))
         self._action(about, lambda: show_about(self, text("ui.about"), text("ui.about_text")))
 

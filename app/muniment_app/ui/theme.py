@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from muniment_app.bridge.settings import Theme
 
-__all__ = ["DARK", "GRID", "LIGHT", "Colors", "apply_theme", "colors_of", "contrast", "text_pairs"]
+__all__ = ["DARK", "GRID", "LIGHT", "Colors", "apply_font", "apply_theme", "colors_of", "contrast", "text_pairs"]
 
 GRID = 8
 """Spacing unit in pixels; all distances are multiples or halves of it."""
@@ -137,7 +137,7 @@ def colors_of(palette: QPalette) -> Colors:
 
 
 def apply_theme(application: QApplication, theme: Theme) -> Colors:
-    """Set palette, style sheet and font of the application.
+    """Set palette and style sheet of the application.
 
     ``SYSTEM`` follows the desktop's colour scheme; an explicit choice uses the own palette because the scheme of
     the desktop cannot be overridden on every platform.
@@ -148,18 +148,18 @@ def apply_theme(application: QApplication, theme: Theme) -> Colors:
     colors = DARK if dark else LIGHT
     application.setStyle("Fusion")
     application.setPalette(_palette(colors))
-    application.setFont(_font(application.font()))
     application.setStyleSheet(_stylesheet(colors))
     return colors
 
 
-def _font(current: QFont) -> QFont:
-    """Return a font whose families include a Chinese one, so that both scripts share one look."""
+def apply_font(application: QApplication) -> None:
+    """Give the application a font whose families include a Chinese one, so that both scripts share one look."""
+    current = application.font()
     present = set(QFontDatabase.families())
     font = QFont(current)
     font.setFamilies([family for family in _FAMILIES if family in present] or [current.family()])
     font.setPointSizeF(max(10.0, current.pointSizeF()))
-    return font
+    application.setFont(font)
 
 
 def _palette(colors: Colors) -> QPalette:
