@@ -36,7 +36,7 @@ def write_script(path: Path, rules: Mapping[str, str], **values: str | float) ->
 
 def install_tiny_model(services: Services, folder: Path) -> None:
     """Import a complete but tiny model description; the scripted backend needs no weights."""
-    file = model("qwen2", context=32768).write(folder / f"{MODEL_ID}.gguf")
+    file = model("qwen2", context=32768, template="<|im_start|>").write(folder / f"{MODEL_ID}.gguf")
     services.models.import_file(file, lambda _done, _total: None, lambda: False)
 
 

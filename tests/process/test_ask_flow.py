@@ -151,6 +151,13 @@ def test_nothing_fits_is_refused_with_what_is_missing(opened: Open) -> None:
     assert _inference_children() == []
 
 
+def test_pin_that_no_model_meets_is_refused_without_talk_of_memory(opened: Open) -> None:
+    services = opened({})
+    _index(services, REPORT)
+    answer = _ask(services, pins=Pins(context=1 << 18))
+    assert (answer.status, answer.reason) == (AnswerStatus.REFUSED, "E-PLAN-UNUSABLE")
+
+
 def test_pinned_model_that_is_not_there_is_a_known_error(opened: Open) -> None:
     services = opened({})
     _index(services, REPORT)

@@ -281,6 +281,10 @@ class Asking:
         return self._result(run, AnswerStatus.NOT_FOUND, receipt, reason=code, nearest=tuple(run.passages[:3]))
 
     def _refused(self, run: _Run, plan: Plan, decision: Receipt) -> Answer:
+        if not any(candidate.reason == "needs_more_memory" for candidate in plan.candidates):
+            # No memory would help: base models, unknown architectures, or pins that exclude each other.
+            receipt = self._audit("answer.refused", {"decision": decision.seq}, {})
+            return self._result(run, AnswerStatus.REFUSED, receipt, reason="E-PLAN-UNUSABLE")
         missing_mib = -(-plan.unblock_bytes // 2**20)
         receipt = self._audit("answer.refused", {"missing_mib": missing_mib, "decision": decision.seq}, {})
         return self._result(
