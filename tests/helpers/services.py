@@ -144,10 +144,14 @@ def need(weights: int, kv: int) -> Need:
 def plan(available: int = 3277 * MIB) -> Plan:
     room = Headroom(
         available,
-        (Limit("memavailable", 5120 * MIB), Limit("/user.slice", 4096 * MIB), Limit("/user.slice/app", available)),
+        (
+            Limit("memory_available", 5120 * MIB),
+            Limit("cgroup:/user.slice", 4096 * MIB),
+            Limit("cgroup:/user.slice/app", available),
+        ),
         16384 * MIB,
         Pressure.OK,
-        "/user.slice/app",
+        "cgroup:/user.slice/app",
     )
 
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:
@@ -368,7 +372,8 @@ class _Audit(_Part):
         return self.fake.total
 
     def events(self, offset: int = 0, limit: int = 100, newest_first: bool = True) -> list[AuditEvent]:
-        kinds = ("answer", "plan", "question", "index", "load", "not_found")
+        kinds = ("answer.completed", "runtime.decision", "question.asked", "index.built", "model.loaded",
+                 "answer.not_found")  # fmt: skip
         first = self.fake.total - offset
         return [
             AuditEvent(
