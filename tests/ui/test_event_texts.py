@@ -34,8 +34,10 @@ def test_every_limit_has_a_sentence(language: str, name: str) -> None:
 def test_summary_starts_with_what_matters_and_leaves_out_zeros() -> None:
     fields = {"anonymous_bytes": 100 << 20, "context": 2048, "load_ms": 1600, "model": "m-1", "left_out": 0}
     assert summary(Translator("en"), event("model.loaded", **fields)) == "model m-1 · context 2,048 · loaded in 1.6 s"
+    decision = event("runtime.decision", profile="batch", chosen=1, candidates=[{"model": "a"}, {"model": "b"}])
+    assert summary(Translator("en"), decision) == "model b · profile batch"
     assert summary(Translator("zh_CN"), event("model.verified", intact=False, bytes=512 << 20)) == (
-        "大小 512 MiB · 完整 否"
+        "完整 否 · 大小 512 MiB"
     )
 
 

@@ -14,7 +14,7 @@ __all__ = ["event_name", "field_lines", "summary"]
 _Show: TypeAlias = Callable[[Translator, int], str]
 
 _FIRST = (
-    "code", "intact", "cause", "model", "document", "pages", "readable_pages", "passages", "found", "chosen", "context",
+    "code", "intact", "cause", "model", "document", "pages", "readable_pages", "passages", "found", "context",
     "sequences", "completion_tokens", "ttft_micros", "load_ms", "left_out", "missing_mib", "characters", "profile",
     "role", "bytes", "micros", "version",
 )  # fmt: skip
@@ -25,6 +25,7 @@ _UNITS: tuple[tuple[str, _Show], ...] = (
     ("bytes", lambda _translator, value: size(value)),
     ("missing_mib", lambda _translator, value: size(value << 20)),
     ("micros", lambda translator, value: seconds(translator, value / 1e6)),
+    ("_us", lambda translator, value: seconds(translator, value / 1e6)),
     ("_ms", lambda translator, value: seconds(translator, value / 1e3)),
 )
 """Endings of field names that carry a unit."""
@@ -37,13 +38,8 @@ def event_name(translator: Translator, type_: str) -> str:
 
 def summary(translator: Translator, event: AuditEvent) -> str:
     """Return the most telling simple fields of an event as one line. Zeros and empty values say nothing."""
-    shown = [
-        (key, event.fields[key])
-        for key in _FIRST
-        if isinstance(event.fields.get(key), bool | int | str) and event.fields[key] not in (0, "")
-    ]
-    # An equality with 0 also holds for False, which does say something.
-    shown += [(key, value) for key, value in event.fields.items() if value is False]
+    fields = {**event.fields, **_chosen(event.fields)}
+    shown = [(key, fields[key]) for key in _FIRST if _says_something(fields.get(key))]
     return " · ".join(f"{_label(translator, key)} {_value(translator, key, value)}"
                       for key, value in shown[:_SUMMARY_FIELDS])  # fmt: skip
 
@@ -61,6 +57,19 @@ def field_lines(translator: Translator, event: AuditEvent) -> list[str]:
             if key == "code" and isinstance(value, str) and value:
                 lines.append(f"    {sentence(translator, value, {})}")
     return lines
+
+
+def _says_something(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, int | str) and value not in (0, ""))
+
+
+def _chosen(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields of the candidate that a decision chose: they tell more than its number."""
+    candidates, chosen = fields.get("candidates"), fields.get("chosen")
+    if isinstance(candidates, list) and isinstance(chosen, int) and 0 <= chosen < len(candidates):
+        item = candidates[chosen]
+        return item if isinstance(item, Mapping) else {}
+    return {}
 
 
 def _label(translator: Translator, key: str) -> str:

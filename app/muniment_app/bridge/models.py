@@ -212,14 +212,18 @@ class EvidenceModel(_TableModel):
         self._translator = translator
         self.evidence: tuple[Evidence, ...] = ()
         self._citations: dict[int, Citation] = {}
+        self._cited_by: dict[int, list[str]] = {}
 
     def set_evidence(self, evidence: Sequence[Evidence], citations: Sequence[Citation]) -> None:
-        """Replace all rows; each shows the best support among the citations with its number."""
+        """Replace all rows; each shows the numbers of the citations that stand in it, and the best supported one."""
         self.beginResetModel()
         self.evidence = tuple(evidence)
         self._citations = {}
         for citation in sorted(citations, key=lambda item: _SORT[item.support], reverse=True):
-            self._citations[citation.n] = citation
+            self._citations[citation.evidence] = citation
+        self._cited_by = {}
+        for citation in citations:
+            self._cited_by.setdefault(citation.evidence, []).append(str(citation.n))
         self.endResetModel()
 
     def citation(self, row: int) -> Citation | None:
@@ -249,7 +253,7 @@ class EvidenceModel(_TableModel):
         item = self.evidence[row]
         found = self.citation(row)
         return (
-            str(item.n) if item.n else "–",
+            ", ".join(self._cited_by.get(item.n, ())) or "–",
             " ".join((found.quote if found else item.text).split()),
             item.passage.document,
             item.passage.label if item.passage.label == str(item.passage.page) else f"{item.passage.page}",
