@@ -265,7 +265,16 @@ def check_answer(
             boxes = _boxes(place, lines_of(passage.chunk_id))
             shown = " ".join(readable(place.text).split())
             citations.append(
-                Citation(numbers[key], passage.document_id, passage.document, passage.page, shown, boxes, support)
+                Citation(
+                    numbers[key],
+                    passage.document_id,
+                    passage.document,
+                    passage.page,
+                    shown,
+                    boxes,
+                    support,
+                    place.evidence.n,
+                )
             )
         sentences.append(Sentence(text, support, (numbers[key],)))
     main = bool(sentences) and sentences[0].support is not Support.NONE

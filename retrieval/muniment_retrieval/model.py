@@ -146,7 +146,12 @@ class Support(StrEnum):
 
 @dataclass(frozen=True)
 class Citation:
-    """A located quote: where on which page the proof stands."""
+    """A located quote: where on which page the proof stands.
+
+    Attributes:
+        n: Number in the answer, 1-based, in the order of first use.
+        evidence: ``Evidence.n`` of the passage that the quote stands in; 0 when unknown.
+    """
 
     n: int
     document_id: str
@@ -155,6 +160,7 @@ class Citation:
     quote: str
     boxes: tuple[Box, ...]
     support: Support
+    evidence: int = 0
 
 
 @dataclass(frozen=True)

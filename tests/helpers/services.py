@@ -59,6 +59,7 @@ from muniment_runtime.contracts import (
 MIB = 1 << 20
 PAGE_PT = (595.0, 842.0)
 MARK: Box = (72.0, 300.0, 520.0, 316.0)
+SECOND_MARK: Box = (80.0, 500.0, 300.0, 514.0)
 LINES = (
     ("Annual report 2025 · Harbour Lantern Ltd", 20.0),
     ("4  Revenue and operating result", 14.0),
@@ -94,7 +95,7 @@ QUOTE_2 = "Growth came mainly from the services segment (+14 %)."
 
 def answered() -> Answer:
     passages = [
-        passage(11, REPORT, 24, QUOTE_1), passage(12, REPORT, 57, QUOTE_2, ((80.0, 500.0, 300.0, 514.0),)),
+        passage(12, REPORT, 57, QUOTE_2, (SECOND_MARK,)), passage(11, REPORT, 24, QUOTE_1),
         passage(13, CONTRACT, 3, "租金自 2025 年 3 月 1 日起按季度支付。"),
         passage(14, MEMO, 41, "Services margin narrowed."),
     ]  # fmt: skip
@@ -111,8 +112,8 @@ def answered() -> Answer:
             Sentence("It will go on next year.", Support.NONE, ()),
         ),
         (
-            Citation(1, REPORT.document_id, REPORT.name, 24, QUOTE_1, (MARK,), Support.EXACT),
-            Citation(2, REPORT.document_id, REPORT.name, 57, QUOTE_2, ((80.0, 500.0, 300.0, 514.0),), Support.STRONG),
+            Citation(1, REPORT.document_id, REPORT.name, 24, QUOTE_1, (MARK,), Support.EXACT, 2),
+            Citation(2, REPORT.document_id, REPORT.name, 57, QUOTE_2, (SECOND_MARK,), Support.STRONG, 1),
         ),
         evidence,
         1,
@@ -144,10 +145,14 @@ def need(weights: int, kv: int) -> Need:
 def plan(available: int = 3277 * MIB) -> Plan:
     room = Headroom(
         available,
-        (Limit("memavailable", 5120 * MIB), Limit("/user.slice", 4096 * MIB), Limit("/user.slice/app", available)),
+        (
+            Limit("memory_available", 5120 * MIB),
+            Limit("cgroup:/user.slice", 4096 * MIB),
+            Limit("cgroup:/user.slice/app", available),
+        ),
         16384 * MIB,
         Pressure.OK,
-        "/user.slice/app",
+        "cgroup:/user.slice/app",
     )
 
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:
@@ -259,6 +264,9 @@ class _Library(_Part):
     def page_text(self, document_id: str, page: int) -> str:
         return f"page {page}"
 
+    def page_size(self, document_id: str, page: int) -> tuple[float, float]:
+        return PAGE_PT
+
     def search(self, query: str, k: int = 8, documents: Sequence[str] = ()) -> list[Passage]:
         return list(not_found().nearest[:k])
 
@@ -368,7 +376,8 @@ class _Audit(_Part):
         return self.fake.total
 
     def events(self, offset: int = 0, limit: int = 100, newest_first: bool = True) -> list[AuditEvent]:
-        kinds = ("answer", "plan", "question", "index", "load", "not_found")
+        kinds = ("answer.completed", "runtime.decision", "question.asked", "index.built", "model.loaded",
+                 "answer.not_found")  # fmt: skip
         first = self.fake.total - offset
         return [
             AuditEvent(

@@ -15,7 +15,19 @@ from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.page_canvas import MARK_AT, ImageCache, to_image
 from muniment_resources.errors import KnownError
 from muniment_retrieval.model import RenderedPage, Sentence, Support
-from tests.helpers.services import BROKEN, CONTRACT, MARK, MEMO, PAGE_PT, REPORT, Fake, answered, not_found, paint_page
+from tests.helpers.services import (
+    BROKEN,
+    CONTRACT,
+    MARK,
+    MEMO,
+    PAGE_PT,
+    QUOTE_1,
+    REPORT,
+    Fake,
+    answered,
+    not_found,
+    paint_page,
+)
 from tests.ui.conftest import Opener
 
 
@@ -68,6 +80,9 @@ def test_citation_click_shows_its_page_with_the_right_rectangle(qtbot: QtBot, wi
     qtbot.waitUntil(lambda: window.ask.page.target is not None and window.ask.page.target.page == 24)
     qtbot.waitUntil(lambda: len(canvas.mark_rects()) == 1)
     assert (REPORT.document_id, 24) in [call[:2] for call in fake.rendered]
+    (row,) = window.ask.evidence.table.selectionModel().selectedRows()
+    cells = [window.ask.evidence.model.index(row.row(), column).data() for column in range(5)]
+    assert cells == ["1", QUOTE_1, REPORT.name, "24", "exact"]
     page, zoom = canvas.page_rect(), canvas.zoom
     assert page.width() == pytest.approx(PAGE_PT[0] * zoom, abs=1)
     expected = QRectF(

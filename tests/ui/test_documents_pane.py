@@ -132,9 +132,9 @@ def test_first_run_offers_the_starter_model_then_documents(qtbot: QtBot, opener:
     window = opener(fake)
     start = window.ask.start
     qtbot.waitUntil(start.get_button.isVisible)
-    assert "468.6 MiB" in start.get_button.text()
+    assert "469 MiB" in start.get_button.text()
     start.get_button.click()
-    qtbot.waitUntil(lambda: start.note.text() == "100.0 MiB of 468.6 MiB")
+    qtbot.waitUntil(lambda: start.note.text() == "100 MiB of 469 MiB")
     start.cancel_button.click()
     qtbot.waitUntil(lambda: not start.fetching)
     assert start.get_button.isVisible()

@@ -80,7 +80,11 @@ def test_reserve_never_exceeds_what_is_free() -> None:
 def test_binding_limit_candidates_and_running_model_are_shown(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
     open_resources(qtbot, window)
     page = window.resources
-    assert [row.cells[3] for row in page.limits.rows] == ["", "", "binds"]
+    assert [row.cells[2] for row in page.limits.rows] == ["", "", "binds"]
+    assert page.limits.rows[2].cells[:2] == (
+        f"Left under the limit of control group /user.slice/app: {size(3277 << 20)}", count(3277 << 20)
+    )  # fmt: skip
+    assert "/user.slice/app sets the bound" in page.binding.text()
     verdicts = [row.cells[7] for row in page.candidates.rows]
     assert verdicts == ["rejected", "chosen", "fits", "fits"]
     assert page.candidates.rows[0].cells[5] == "1.1 s ?"
@@ -105,7 +109,7 @@ def test_nothing_fits_names_the_missing_bytes(qtbot: QtBot, window: MainWindow, 
     fake.current_plan = replace(plan(100 << 20), chosen=None, unblock_bytes=187 << 20)
     open_resources(qtbot, window)
     qtbot.waitUntil(lambda: window.resources.choice.text() == "Nothing fits now")
-    assert "187.0 MiB" in window.resources.why.text()
+    assert "187 MiB" in window.resources.why.text()
 
 
 def test_events_are_fetched_in_windows(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -131,19 +135,19 @@ def test_verify_says_intact_or_names_the_first_bad_event(qtbot: QtBot, window: M
     qtbot.waitUntil(window.audit.verify_button.isEnabled)
     window.audit.verify_button.click()
     qtbot.waitUntil(lambda: window.audit.result.text().startswith("Intact · 1,284 events · 3 checkpoints · checked "))
-    fake.report = AuditReport(False, 1284, 3, 812, 0)
+    fake.report = AuditReport(False, 1284, 3, 812, 0, "changed")
     qtbot.waitUntil(window.audit.verify_button.isEnabled)
     window.audit.verify_button.click()
-    bad = "Event 812 does not verify. Events 1–811 are intact."
+    bad = "Event 812 does not verify. All events before it are intact. Cause: an event was changed."
     qtbot.waitUntil(lambda: window.audit.result.text() == bad)
     assert window.audit.result.property("tone") == "bad"
 
 
 def test_verdict_of_the_first_event_and_of_a_broken_tree() -> None:
-    first = verdict(Translator("en"), AuditReport(False, 5, 1, 1, 0), "14:05")
-    assert first == "Event 1 does not verify. No event before it can be trusted."
-    tree = verdict(Translator("en"), AuditReport(False, 5, 1, None, 0, "checkpoint 2"), "14:05")
-    assert "checkpoint 2" in tree
+    first = verdict(Translator("en"), AuditReport(False, 5, 1, 0, 0), "14:05")
+    assert first == "Event 0, the very first, does not verify."
+    tree = verdict(Translator("en"), AuditReport(False, 5, 1, None, 0, "truncated"), "14:05")
+    assert "an old copy was put back" in tree
 
 
 def test_export_passes_target_and_choice(qtbot: QtBot, window: MainWindow, fake: Fake, tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def test_pages_lines_and_chunks_come_back_as_stored(library: Library) -> None:
     pages = [page(1, ["Harbour fees 1,234", "Second line"]), page(2, ["营业收入增长"])]
     document_id = _add(library, "a" * 64, "a.pdf", pages)
     assert library.page(document_id, 1) == pages[0]
+    assert library.page_size(document_id, 2) == (pages[1].width, pages[1].height)
+    with pytest.raises(KnownError, match="E-DOC-PAGE"):
+        library.page_size(document_id, 3)
     (chunk_id,) = _hits(library, "harbour")
     row = library.chunks([chunk_id])[chunk_id]
     assert (row.page, row.text) == (1, pages[0].text)

@@ -7,18 +7,9 @@ from collections.abc import Mapping
 
 from muniment_resources.errors import BugError, KnownError
 from muniment_resources.i18n import Translator
+from muniment_resources.units import format_bytes as size
 
 __all__ = ["clock_time", "count", "failure", "optional_text", "plan_reason", "seconds", "sentence", "size", "time_left"]
-
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def size(amount_bytes: int) -> str:
-    """Return bytes with one decimal in the largest unit that gives at least 1: ``3.2 GiB``."""
-    for unit_bytes, name in _UNITS:
-        if abs(amount_bytes) >= unit_bytes:
-            return f"{amount_bytes / unit_bytes:,.1f} {name}"
-    return f"{amount_bytes:,} B"
 
 
 def count(number: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from muniment_app.bridge.formats import clock_time, count, optional_text, sentence
+from muniment_app.bridge.events import event_name, summary
+from muniment_app.bridge.formats import clock_time, count, sentence
 from muniment_app.services.api import AuditEvent
 from muniment_resources.i18n import Translator
 from muniment_retrieval.model import Citation, DocumentInfo, DocumentStatus, Evidence, Support
@@ -211,14 +212,18 @@ class EvidenceModel(_TableModel):
         self._translator = translator
         self.evidence: tuple[Evidence, ...] = ()
         self._citations: dict[int, Citation] = {}
+        self._cited_by: dict[int, list[str]] = {}
 
     def set_evidence(self, evidence: Sequence[Evidence], citations: Sequence[Citation]) -> None:
-        """Replace all rows; each shows the best support among the citations with its number."""
+        """Replace all rows; each shows the numbers of the citations that stand in it, and the best supported one."""
         self.beginResetModel()
         self.evidence = tuple(evidence)
         self._citations = {}
         for citation in sorted(citations, key=lambda item: _SORT[item.support], reverse=True):
-            self._citations[citation.n] = citation
+            self._citations[citation.evidence] = citation
+        self._cited_by = {}
+        for citation in citations:
+            self._cited_by.setdefault(citation.evidence, []).append(str(citation.n))
         self.endResetModel()
 
     def citation(self, row: int) -> Citation | None:
@@ -248,7 +253,7 @@ class EvidenceModel(_TableModel):
         item = self.evidence[row]
         found = self.citation(row)
         return (
-            str(item.n) if item.n else "–",
+            ", ".join(self._cited_by.get(item.n, ())) or "–",
             " ".join((found.quote if found else item.text).split()),
             item.passage.document,
             item.passage.label if item.passage.label == str(item.passage.page) else f"{item.passage.page}",
@@ -324,13 +329,13 @@ class AuditModel(_TableModel):
 
     def kind(self, event: AuditEvent) -> str:
         """Return the name of the event's type in the user's language."""
-        return optional_text(self._translator, f"ui.event_{event.type}", event.type)
+        return event_name(self._translator, event.type)
 
     def _cells(self, event: AuditEvent) -> tuple[str, ...]:
-        return (count(event.seq), clock_time(event.ts), self.kind(event), summary(event.fields), event.leaf[:12])
-
-
-def summary(fields: Mapping[str, object], limit: int = 5) -> str:
-    """Return the first simple fields of an event as ``key value`` pairs."""
-    simple = [(key, value) for key, value in fields.items() if isinstance(value, (str, int, float)) and value != ""]
-    return " · ".join(f"{key} {str(value)[:48]}" for key, value in simple[:limit])
+        return (
+            count(event.seq),
+            clock_time(event.ts),
+            self.kind(event),
+            summary(self._translator, event),
+            event.leaf[:12],
+        )

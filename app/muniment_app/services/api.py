@@ -102,6 +102,14 @@ class LibraryService(Protocol):
         """
         ...
 
+    def page_size(self, document_id: str, page: int) -> tuple[float, float]:
+        """Return width and height of a page as it is shown, in points; zeros when the page could not be read.
+
+        Raises:
+            KnownError: ``E-DOC-UNKNOWN``, ``E-DOC-PAGE``.
+        """
+        ...
+
     def search(self, query: str, k: int = 8, documents: Sequence[str] = ()) -> list[Passage]:
         """Return the best passages, best first; ``documents`` limits to these ids."""
         ...

@@ -256,6 +256,10 @@ class DocumentService:
         """Return the stored text of a page."""
         return self._library.page(document_id, page).text
 
+    def page_size(self, document_id: str, page: int) -> tuple[float, float]:
+        """Return width and height of a page as it is shown, in points; zeros when the page could not be read."""
+        return self._library.page_size(document_id, page)
+
     def is_relevant(self, question: str, passages: Sequence[Passage]) -> bool:
         """Whether the passages touch the question at all; if not, no model needs to be asked."""
         return self._searcher.is_relevant(question, passages)

@@ -106,7 +106,8 @@ class PassageRow(QPushButton):
         column = QVBoxLayout(self)
         column.setContentsMargins(int(1.5 * GRID), GRID, int(1.5 * GRID), GRID)
         column.setSpacing(2)
-        for label in (ElidedLabel(where, "small"), ElidedLabel(" ".join(passage.text.split())[:300])):
+        start = " ".join(passage.text.split())[:300]
+        for label in (ElidedLabel(where, "small"), ElidedLabel(start, mode=Qt.TextElideMode.ElideRight)):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             column.addWidget(label)
         self.setMinimumHeight(54)

@@ -76,7 +76,7 @@ class AskPage(QWidget):
         """Give the services once they exist."""
         self._services = services
         self.documents.attach(services)
-        self.page.attach(services.pages)
+        self.page.attach(services.pages, services.library)
         self.start.attach(services.models)
         self.load_models()
         self._enable()
@@ -142,7 +142,7 @@ class AskPage(QWidget):
             if citation.n == number:
                 self._current = position
                 where = self._translator.text("ui.citation_of", i=position + 1, k=len(citations))
-                self.evidence.select(number)
+                self.evidence.select(citation)
                 self.page.show_page(
                     PageTarget(
                         citation.document_id,

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
+from muniment_app.bridge.events import field_lines
 from muniment_app.bridge.formats import clock_time, count, failure, optional_text
 from muniment_app.bridge.models import AuditModel
 from muniment_app.bridge.tasks import Lane, Task, Tasks
@@ -33,10 +34,12 @@ def verdict(translator: Translator, report: AuditReport, checked_at: str) -> str
             time=checked_at,
         )
     if report.first_bad is None:
-        problem = optional_text(translator, f"errors.{report.problem}", report.problem or "")
+        problem = optional_text(translator, f"audit.problem.{report.problem}", report.problem or "")
         return translator.text("ui.audit_problem", problem=problem)
-    key = "ui.audit_bad_first" if report.first_bad <= 1 else "ui.audit_bad"
-    return translator.text(key, first=count(report.first_bad), last=count(report.first_bad - 1))
+    key = "ui.audit_bad" if report.first_bad else "ui.audit_bad_first"
+    problem = optional_text(translator, f"audit.problem.{report.problem}", report.problem or "")
+    verdict_text = translator.text(key, first=count(report.first_bad))
+    return translator.text("ui.audit_cause", verdict=verdict_text, problem=problem) if problem else verdict_text
 
 
 class AuditPage(QWidget):
@@ -193,7 +196,7 @@ class AuditPage(QWidget):
             clock_time(event.ts),
             f"{text('ui.col_leaf')}: {event.leaf}",
             "",
-            *(f"{key}: {value}" for key, value in event.fields.items()),
+            *field_lines(self._translator, event),
         ]
         if event.opened:
             lines += ["", text("ui.audit_opened"), *(f"{key}: {value}" for key, value in event.opened.items())]

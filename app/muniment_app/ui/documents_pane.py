@@ -291,7 +291,7 @@ class DocumentsPane(QWidget):
         self.bar.setValue(round(1000 * (last.file_number - 1 + within) / max(1, last.files)))
         self._progress_text.set_full_text(
             self._translator.text(
-                "ui.index_progress",
+                "ui.index_progress" if last.pages else "ui.index_opening",
                 number=last.file_number,
                 files=last.files,
                 page=last.page,

@@ -10,6 +10,7 @@ from muniment_app.services.api import Answer
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel, make_table
 from muniment_resources.i18n import Translator
+from muniment_retrieval.model import Citation
 
 __all__ = ["EvidenceView"]
 
@@ -49,12 +50,13 @@ class EvidenceView(QWidget):
         self.model.set_evidence(evidence, answer.citations if answer else ())
         self.setVisible(bool(evidence))
 
-    def select(self, number: int) -> None:
-        """Select the row with a citation number."""
+    def select(self, citation: Citation) -> None:
+        """Select the passage that a citation stands in."""
         for row, item in enumerate(self.model.evidence):
-            if item.n == number:
+            if item.n and item.n == citation.evidence:
                 self.table.selectRow(row)
                 return
+        self.table.clearSelection()
 
     def _on_chosen(self, index: QModelIndex) -> None:
         self.chosen.emit(index.row())

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from muniment_app.bridge.formats import failure
 from muniment_app.bridge.tasks import Lane, Tasks
-from muniment_app.services.api import PageService
+from muniment_app.services.api import LibraryService, PageService
 from muniment_app.ui.page_canvas import ImageCache, PageCanvas, to_image
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, ElidedLabel, IconButton, PlainLabel, line
@@ -27,7 +27,7 @@ MIN_ZOOM, MAX_ZOOM = 0.25, 4.0
 FIT_STEP = 0.02
 """Zooms that fit the width are multiples of this, so that a width of one pixel more reuses the same picture."""
 A4_POINTS = (595.0, 842.0)
-"""Assumed until a page of the document was rendered: its size is only known from a picture."""
+"""Assumed for a page that could not be read when it was indexed."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class PagePane(QWidget):
         super().__init__(parent)
         self._translator, self._tasks = translator, tasks
         self._service: PageService | None = None
+        self._library: LibraryService | None = None
         self._cache = ImageCache(CACHE_BYTES)
         self._sizes: dict[tuple[str, int], tuple[float, float]] = {}
-        self._last_sizes: dict[str, tuple[float, float]] = {}
         self.target: PageTarget | None = None
         self._fit = True
         self._zoom = 1.0
@@ -69,9 +69,9 @@ class PagePane(QWidget):
         self._build()
         self.clear()
 
-    def attach(self, service: PageService) -> None:
-        """Give the service once it exists."""
-        self._service = service
+    def attach(self, service: PageService, library: LibraryService) -> None:
+        """Give the services once they exist."""
+        self._service, self._library = service, library
 
     def clear(self) -> None:
         """Show no page."""
@@ -85,7 +85,6 @@ class PagePane(QWidget):
     def forget(self, document_id: str) -> None:
         """Drop everything of a removed document."""
         self._cache.forget(document_id)
-        self._last_sizes.pop(document_id, None)
         self._sizes = {key: size for key, size in self._sizes.items() if key[0] != document_id}
         if self.target and self.target.document_id == document_id:
             self.clear()
@@ -178,8 +177,7 @@ class PagePane(QWidget):
 
     def _wanted(self, target: PageTarget) -> tuple[float, tuple[str, int, int]]:
         """Return zoom and cache key; the key holds the scale in thousandths of a pixel per point."""
-        guess = self._last_sizes.get(target.document_id, A4_POINTS)
-        width_pt, _ = self._sizes.get((target.document_id, target.page), guess)
+        width_pt, _ = self._sizes[target.document_id, target.page]
         zoom = self._zoom
         if self._fit:
             fitting = self.canvas.fit_width_zoom(width_pt)
@@ -190,6 +188,9 @@ class PagePane(QWidget):
     def _refresh(self) -> None:
         """Show the wanted picture from the cache, or ask for it; one request at a time, the last wish wins."""
         if self.target is None or self._service is None:
+            return
+        if (self.target.document_id, self.target.page) not in self._sizes:
+            self._ask_size(self.target)
             return
         zoom, key = self._wanted(self.target)
         image = self._cache.get(key)
@@ -212,6 +213,26 @@ class PagePane(QWidget):
             lambda error: self._on_failed(key, error),
         )
 
+    def _ask_size(self, target: PageTarget) -> None:
+        """Ask how large the page is, so that the first picture already fits the width."""
+        library = self._library
+        if library is None:
+            return
+        self.canvas.set_busy(self._translator.text("ui.page_rendering"))
+        key = (target.document_id, target.page)
+
+        def known(size: tuple[float, float]) -> None:
+            self._sizes[key] = size if min(size) > 0 else A4_POINTS
+            self._refresh()
+
+        self._tasks.submit(
+            Lane.READ,
+            lambda _task: library.page_size(*key),
+            known,
+            # The picture may still be had, and if not, its error says more.
+            lambda _error: known((0.0, 0.0)),
+        )
+
     def _on_rendered(self, key: tuple[str, int, int], rendered: RenderedPage) -> None:
         self._in_flight = None
         try:
@@ -222,8 +243,8 @@ class PagePane(QWidget):
         self._cache.put(key, image)
         scale = key[2] / 1000
         size = (image.width() / scale, image.height() / scale)
-        self._sizes[key[:2]] = self._last_sizes[key[0]] = size
-        if self.target is None:
+        self._sizes[key[:2]] = size
+        if self.target is None or (self.target.document_id, self.target.page) not in self._sizes:
             return
         zoom, wanted = self._wanted(self.target)
         if wanted[:2] == key[:2] and abs(wanted[2] - key[2]) <= max(2, key[2] // 100):

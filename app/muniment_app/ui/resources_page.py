@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QTableView, QVBoxLayout, QWidget
 
-from muniment_app.bridge.formats import count, failure, optional_text, plan_reason, seconds, size
+from muniment_app.bridge.formats import count, failure, plan_reason, seconds, size
 from muniment_app.bridge.models import Row, RowsModel
 from muniment_app.bridge.tasks import Lane, Task, Tasks
 from muniment_app.services.api import PlanService, Services
@@ -18,8 +18,9 @@ from muniment_app.ui.widgets import Card, PlainLabel, Swatch, chip, make_button,
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import Candidate, Headroom, LoadedModel, Plan, Pressure
+from muniment_runtime.headroom.chain import split_name
 
-__all__ = ["ResourcesPage", "Snapshot", "equation_rows"]
+__all__ = ["ResourcesPage", "Snapshot", "distinct", "equation_rows"]
 
 ROW_PX = 28
 
@@ -75,6 +76,21 @@ def equation_rows(translator: Translator, plan: Plan, candidate: Candidate) -> l
     return rows
 
 
+def distinct(plan: Plan) -> list[tuple[Candidate, int]]:
+    """Return the candidates that a reader can tell apart, each with the number of those like it.
+
+    Candidates that differ only in the sizes of their steps get one row: that of the choice, or else the first.
+    """
+    groups: dict[tuple[object, ...], list[Candidate]] = {}
+    for item in plan.candidates:
+        config = item.config
+        key = (config.model_id, config.context, config.sequences, config.kv_type, item.fits)
+        groups.setdefault(key, []).append(item)
+    return [
+        (next((item for item in group if item is plan.choice), group[0]), len(group) - 1) for group in groups.values()
+    ]
+
+
 class ResourcesPage(QScrollArea):
     """Cards over one snapshot."""
 
@@ -94,7 +110,8 @@ class ResourcesPage(QScrollArea):
         self.running = PlainLabel(wrap=True)
         bytes_head = (text("ui.col_size"), text("ui.col_bytes"))
         self.parts = RowsModel((text("ui.col_part"), *bytes_head), (1, 2), self)
-        self.limits = RowsModel((text("ui.col_limit"), *bytes_head, ""), (1, 2), self)
+        self.limits = RowsModel((text("ui.col_limit"), text("ui.col_bytes"), ""), (1,), self)
+        self.binding = PlainLabel(role="muted", wrap=True)
         self.equation = RowsModel(("", text("ui.col_line"), *bytes_head), (2, 3), self)
         heads = ("model", "context", "sequences", "kv", "need", "first_word", "speed", "verdict", "reason")
         self.candidates = RowsModel([text(f"ui.col_{head}") for head in heads], (1, 2, 4, 5, 6), self)
@@ -122,17 +139,17 @@ class ResourcesPage(QScrollArea):
         text, room, plan = self._translator.text, snapshot.headroom, snapshot.plan
         candidate = plan.choice if plan else None
         self.title.setText(size(room.available_bytes))
-        self.subtitle.setText(text("ui.headroom_of", total=size(room.total_bytes), limit=self._limit(room.binding)))
+        self.subtitle.setText(text("ui.headroom_of", total=size(room.total_bytes)))
         kinds = {Pressure.OK: "good", Pressure.TIGHT: "warn", Pressure.CRITICAL: "bad"}
         set_property(self.pressure, "chip", kinds[room.pressure])
         self.pressure.setText(text(f"ui.pressure_{room.pressure.value}"))
         self._show_parts(snapshot, candidate)
+        self.binding.setText(self._limit("binding", room.binding, room.available_bytes))
         self.limits.set_rows(
             [
                 Row(
                     (
-                        self._limit(limit.name),
-                        size(limit.bytes),
+                        self._limit("limit", limit.name, limit.bytes),
                         count(limit.bytes),
                         text("ui.binds") if limit.name == room.binding else "",
                     ),
@@ -182,7 +199,7 @@ class ResourcesPage(QScrollArea):
         shown = candidate or cheapest
         self.equation.set_rows(equation_rows(self._translator, plan, shown) if shown else [])
         self.candidates.set_rows(
-            [self._candidate_row(item, position == plan.chosen) for position, item in enumerate(plan.candidates)]
+            [self._candidate_row(item, alike, item is plan.choice) for item, alike in distinct(plan)]
         )
 
     def _show_running(self, snapshot: Snapshot) -> None:
@@ -216,11 +233,13 @@ class ResourcesPage(QScrollArea):
             )
         )
 
-    def _candidate_row(self, item: Candidate, chosen: bool) -> Row:
+    def _candidate_row(self, item: Candidate, alike: int, chosen: bool) -> Row:
         text, config, prediction = self._translator.text, item.config, item.prediction
         verdict = "ui.verdict_chosen" if chosen else "ui.verdict_fits" if item.fits else "ui.verdict_rejected"
         tone = "accent" if chosen else "" if item.fits else "quiet"
         reason = plan_reason(self._translator, item.reason, item.reason_params)
+        if alike:
+            reason = f"{reason} · {text('ui.candidates_like', n=alike)}"
         mark = "" if prediction.basis == "measured" else " ?"
         first = "–" if prediction.ttft_s is None else seconds(self._translator, prediction.ttft_s) + mark
         speed = "–" if prediction.tokens_per_s is None else f"{prediction.tokens_per_s:.1f}{mark}"
@@ -248,8 +267,10 @@ class ResourcesPage(QScrollArea):
             n=config.sequences,
         )
 
-    def _limit(self, name: str) -> str:
-        return optional_text(self._translator, f"ui.limit_{name}", name)
+    def _limit(self, kind: str, name: str, amount_bytes: int) -> str:
+        """Return the sentence about a link of the limit chain (``limit``) or about the one that binds."""
+        key, detail = split_name(name)
+        return self._translator.text(f"plan.{kind}.{key}", detail=detail, size=size(amount_bytes))
 
     def _on_failed(self, error: Exception) -> None:
         self._task = None
@@ -299,7 +320,7 @@ class ResourcesPage(QScrollArea):
         grid = QGridLayout()
         grid.setSpacing(int(1.5 * GRID))
         plan = self._card(text("ui.plan"), self.choice, self.why, self._table(self.equation, text("ui.plan"), 1))
-        limits = self._card(text("ui.limits"), self._table(self.limits, text("ui.limits"), 0))
+        limits = self._card(text("ui.limits"), self.binding, self._table(self.limits, text("ui.limits"), 0))
         running = self._card(text("ui.running"), self.running)
         parts = self._card(text("ui.memory_table"), self._table(self.parts, text("ui.memory_table"), 0))
         grid.addWidget(plan, 0, 0, 2, 1)

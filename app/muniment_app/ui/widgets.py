@@ -56,10 +56,20 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """One line that is shortened to the width it gets; the full text is its tool tip."""
+    """One line that is shortened to the width it gets; the full text is its tool tip.
 
-    def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
+    Names are shortened in the middle, because their ends tell them apart; running text at its end.
+    """
+
+    def __init__(
+        self,
+        text: str = "",
+        role: str = "",
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+        parent: QWidget | None = None,
+    ) -> None:
         self._full = ""
+        self._mode = mode
         super().__init__("", role, parent=parent)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.set_full_text(text)
@@ -82,7 +92,7 @@ class ElidedLabel(PlainLabel):
         self._elide()
 
     def _elide(self) -> None:
-        self.setText(self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideMiddle, max(20, self.width())))
+        self.setText(self.fontMetrics().elidedText(self._full, self._mode, max(20, self.width())))
 
 
 def tooltip(text: str) -> str:

@@ -328,6 +328,19 @@ class Library:
             raise KnownError("E-DOC-PAGE", name=self.find(document_id).name, page=number)
         return _page(rows[0])
 
+    def page_size(self, document_id: str, number: int) -> tuple[float, float]:
+        """Return width and height of a page in points; zeros when the page could not be read.
+
+        Raises:
+            KnownError: ``E-DOC-UNKNOWN``; ``E-DOC-PAGE`` when there is no such page.
+        """
+        rows = self._rows(
+            "SELECT width, height FROM page WHERE document = ? AND number = ?", (self._row_id(document_id), number)
+        )
+        if not rows:
+            raise KnownError("E-DOC-PAGE", name=self.find(document_id).name, page=number)
+        return float(rows[0][0]), float(rows[0][1])
+
     def _pages(self, row_id: int) -> Iterator[PageText]:
         """Yield all pages, a few at a time: a document may be larger than we want to hold."""
         first = 0
