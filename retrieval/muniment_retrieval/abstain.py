@@ -13,11 +13,14 @@ from enum import StrEnum
 from muniment_retrieval.figures import figures, missing_figures
 from muniment_retrieval.normalise import cjk_terms, fold, tokens
 
-__all__ = ["Abstention", "judge"]
+__all__ = ["Abstention", "judge", "names_what_is_asked"]
 
 _CHOICE = re.compile(r"\bor\b|还是|或者", re.IGNORECASE)
 _EMPTY_TEXT = "a an and are as at be by for from has have in is it its of on or that the to was were"
 _EMPTY_WORDS = frozenset(_EMPTY_TEXT.split())
+
+
+_MOST = 0.5
 
 
 class Abstention(StrEnum):
@@ -34,6 +37,16 @@ class Abstention(StrEnum):
 def _words(text: str) -> set[str]:
     folded = fold(text)
     return {word for word in tokens(folded) if word not in _EMPTY_WORDS} | set(cjk_terms(folded))
+
+
+def names_what_is_asked(question: str, quote: str) -> bool:
+    """Whether most words of a quoted line stand in the question: then the line itself is an answer.
+
+    ``Net income 3,033 10,073 11,588`` answers a question about net income in the document's own words, also where
+    the model has garbled the figure that it took from the row. A line about something else does not.
+    """
+    words = {word for word in _words(quote) if not word[0].isdigit()}
+    return bool(words) and len(words & _words(question)) >= _MOST * len(words)
 
 
 def judge(question: str, untrusted_answer: str, sources: Sequence[str]) -> Abstention | None:

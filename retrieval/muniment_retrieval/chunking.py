@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 
 from muniment_retrieval.model import Chunk, Line, PageText
 from muniment_retrieval.normalise import has_cjk, readable
 
-__all__ = ["TARGET_CHARS", "chunk_document", "chunk_page", "is_table_row", "repeated_lines"]
+__all__ = ["TARGET_CHARS", "chunk_document", "chunk_page", "is_table_row", "repeated_lines", "telling_title"]
 
 TARGET_CHARS = 480
 """Size at which a passage ends at the next good place, in Latin characters; a CJK character counts double."""
@@ -31,6 +32,7 @@ _MAX_OVERLAP = 160
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
 _LETTERS = re.compile(r"[^\W\d_]")
 _DIGITS = re.compile(r"\d+")
+_TELLING = re.compile(r"[^\W\d_]{3}|[\u4e00-\u9fff]{2}")
 _NUMBER = re.compile(r"[(\-−$€£¥]*\d[\d,.]*[)%]*")
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])[\"”’)]?\s+(?=[\"“‘(A-Z0-9])|(?<=[。！？；]))")
 _ENUMERATION = re.compile(
@@ -287,6 +289,17 @@ def _is_column_head(text: str) -> bool:
     """Whether a row of numbers names the columns: nothing but years, perhaps with a word or two."""
     numbers = [word for word in text.split() if _NUMBER.fullmatch(word)]
     return bool(numbers) and all(re.fullmatch(r"(?:19|20)\d\d", number.strip("()")) for number in numbers)
+
+
+def telling_title(title: str, name: str) -> str:
+    """Return what a document is called in the header of its passages.
+
+    The title of the metadata, unless it is empty or only a number of the publisher's system, as in many filings;
+    then the file name, with its separators as blanks: it often holds company, year and kind.
+    """
+    if _TELLING.search(title):
+        return title
+    return " ".join(re.split(r"[_\s]+", PurePath(name).stem)).strip()
 
 
 def chunk_document(pages: Iterable[PageText], title: str, repeated: frozenset[str]) -> Iterator[Chunk]:

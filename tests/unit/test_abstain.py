@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muniment_retrieval.abstain import Abstention, judge
+from muniment_retrieval.abstain import Abstention, judge, names_what_is_asked
 
 REPORT = "Aldermoor annual report 2025\nRevenue 2025 412.2"
 
@@ -27,3 +27,21 @@ REPORT = "Aldermoor annual report 2025\nRevenue 2025 412.2"
 )
 def test_verdicts(question: str, answer: str, sources: list[str], verdict: Abstention | None) -> None:
     assert judge(question, answer, sources) is verdict
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "answers"),
+    [
+        ("What is Amazon's FY2019 net income?", "Net income $ 3,033 $ 10,073 $ 11,588", True),
+        (
+            "What share came from solid-state meters?",
+            "Revenue was £412.2 million. Currency took £2.1 million",
+            False,
+        ),
+        ("预付款的金额是多少？", "预付款 30% 1,006,800.00", True),
+        ("预付款的金额是多少？", "本合同自双方签字之日起生效", False),
+        ("What was revenue?", "1,234 5,678", False),
+    ],
+)
+def test_line_that_names_what_is_asked_is_an_answer(question: str, quote: str, answers: bool) -> None:
+    assert names_what_is_asked(question, quote) is answers

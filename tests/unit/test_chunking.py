@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from muniment_retrieval.chunking import chunk_document, is_table_row, repeated_lines
+import pytest
+
+from muniment_retrieval.chunking import chunk_document, is_table_row, repeated_lines, telling_title
 from tests.helpers.pages import page
 
 ROWS = [f"Expense category number {index} 1,{index:03d} 2,{index:03d} 3,{index:03d}" for index in range(40)]
@@ -45,3 +47,16 @@ def test_lines_that_repeat_on_few_pages_stay() -> None:
 def test_table_rows_are_told_from_prose() -> None:
     assert is_table_row("Net product sales $ 79,268 $ 94,665 $ 118,573")
     assert not is_table_row("In 2022, our annual tax rate was 16.1% compared to 21.8% in 2021. See the notes below")
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "called"),
+    [
+        ("Annual Report 2025", "x.pdf", "Annual Report 2025"),
+        ("年报", "x.pdf", "年报"),
+        ("0000909832-21-000014", "COSTCO_2021_10K.pdf", "COSTCO 2021 10K"),
+        ("", "supply contract.pdf", "supply contract"),
+    ],
+)
+def test_title_that_says_nothing_gives_way_to_the_file_name(title: str, name: str, called: str) -> None:
+    assert telling_title(title, name) == called

@@ -28,7 +28,7 @@ from muniment_app.services.api import (
 from muniment_app.services.model_host import ModelHost
 from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
 from muniment_resources.errors import KnownError
-from muniment_retrieval.abstain import Abstention, judge
+from muniment_retrieval.abstain import Abstention, judge, names_what_is_asked
 from muniment_retrieval.cite import CheckedAnswer, check_answer
 from muniment_retrieval.evidence import left_out, pack
 from muniment_retrieval.model import Citation, Evidence, Line, Passage, Sentence
@@ -240,9 +240,12 @@ class Asking:
     def _verdict(self, run: _Run, prompt: RenderedPrompt) -> Answer:
         assert run.generated is not None
         reply = parse_reply(prompt.reply_start + run.generated.untrusted_text)
-        # A copied line without an answer is an answer: the document's own words.
-        answer = reply.untrusted_answer or reply.untrusted_line
-        checked = check_answer(reply.untrusted_line, answer, run.evidence, self._library.chunk_lines)
+        answer, line = reply.untrusted_answer, reply.untrusted_line
+        checked = check_answer(line, answer, run.evidence, self._library.chunk_lines)
+        if not checked.main_supported and names_what_is_asked(run.question, line):
+            # The line was well chosen and its figure garbled, or no answer came: the line itself is the answer.
+            answer = line
+            checked = check_answer(line, answer, run.evidence, self._library.chunk_lines)
         if not checked.main_supported:
             return self._not_found(run, "E-ANSWER-UNSUPPORTED", checked)
         abstention = judge(run.question, answer, _about(checked, run.evidence))

@@ -19,7 +19,7 @@ from typing import Any
 import sqlcipher3.dbapi2 as sqlcipher
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_retrieval.chunking import chunk_document, repeated_lines
+from muniment_retrieval.chunking import chunk_document, repeated_lines, telling_title
 from muniment_retrieval.model import DocumentInfo, DocumentStatus, Line, PageText
 from muniment_retrieval.normalise import cjk_terms, fold, tokens
 from muniment_retrieval.store.database import connect
@@ -203,7 +203,7 @@ class Library:
         repeated = repeated_lines(self._pages(row_id))
         rows: list[tuple[int, int, int, str, int, int]] = []
         columns: list[tuple[int, str, str, str]] = []
-        for chunk in chunk_document(self._pages(row_id), title or Path(name).stem, repeated):
+        for chunk in chunk_document(self._pages(row_id), telling_title(title, name), repeated):
             if chunk.ordinal >= 1 << _CHUNK_BITS:
                 raise KnownError("E-DOC-LIMIT", name=name)
             chunk_id = row_id << _CHUNK_BITS | chunk.ordinal
