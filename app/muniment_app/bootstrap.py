@@ -40,7 +40,7 @@ from muniment_retrieval.store.library import Library
 from muniment_retrieval.store.stemming import Stemmer
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.backends.worker import WorkerBackend
-from muniment_runtime.contracts import ModelSpec
+from muniment_runtime.contracts import HeadroomProbe, ModelSpec
 from muniment_runtime.headroom.probe import default_probe
 from muniment_runtime.model.catalogue import load_catalogue
 from muniment_runtime.model.fetch import ModelFetcher
@@ -100,6 +100,7 @@ def build_services(
     spawner: ProcessSpawner | None = None,
     inference_role: str = INFERENCE_ROLE,
     translator: Translator | None = None,
+    probe: HeadroomProbe | None = None,
 ) -> Services:
     """Open a workspace and wire everything that works on it.
 
@@ -108,6 +109,7 @@ def build_services(
         workspace_name: Which workspace.
         spawner: Starts child processes; tests give one with other commands.
         inference_role: Role of the inference child; tests give a scripted one.
+        probe: Measures headroom; the machine's own by default.
         translator: Language of what is written for people, such as the report of an audit bundle.
 
     Raises:
@@ -146,15 +148,15 @@ def build_services(
             return WorkerBackend(inference.child())
 
         host = ModelHost(start_backend, inference.close, record, time.monotonic)
-        plan = LocalPlanService(specs, default_probe(), host.running, threads=physical_cores())
+        plan = LocalPlanService(specs, probe or default_probe(), host.running, threads=physical_cores())
         ask = Asking(library, plan, specs, host, record, time.monotonic)
         closing = undo.pop_all()
 
     def close() -> None:
         # Reverse order of start; the log closes last, so that every end is still recorded.
-        host.close()
-        record("app.stopped", {}, {})
-        closing.close()
+        with closing:
+            host.close()
+            record("app.stopped", {}, {})
 
     return Services(
         index=library,

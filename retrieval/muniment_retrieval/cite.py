@@ -8,10 +8,9 @@ Support of an answer:
 * ``exact``: the copied line stands in the passage as it is (after folding) and holds every figure of the answer,
   and, for an answer without figures, all of its content words;
 * ``strong``: the line is found with small differences (at least 90 % of its characters align, in order) or lacks
-  nothing but words; every figure of the answer stands in the quote. Also: no line was found, but all figures and
-  at least 60 % of the words of the answer stand on exactly one line of the evidence;
-* ``partial``: the line is found but lacks words of the answer, or a figure stands only in the passage's header; or
-  the figures of the answer stand on exactly one line, with fewer of its words;
+  nothing but words; every figure of the answer stands in the quote. Also: the answer says more than a bare figure,
+  and all figures and at least 60 % of its words stand on exactly one other line of the evidence;
+* ``partial``: the line is found but lacks words of the answer, or a figure stands only in the passage's header;
 * ``none``: no such line, or a figure of the answer is missing from the quote.
 """
 
@@ -33,6 +32,7 @@ _MIN_QUOTE = 3
 _MIN_PART = 12
 _RANK = {Support.NONE: 0, Support.PARTIAL: 1, Support.STRONG: 2, Support.EXACT: 3}
 _STRONG_WORDS = 0.6
+_MIN_CLAIM_WORDS = 2
 _SKIPPED = re.compile(r"[\s\-\u00ad\u2010-\u2015\u2212|·•…_*`\"'“”‘’]+")
 _LABEL = re.compile(r"^\s*\[\d{1,2}\]\s*|\s*\[\d{1,2}\]\s*$")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"“(A-Z0-9])|(?<=[。！？])|\n+")
@@ -194,9 +194,15 @@ def _grade(claim: str, quote: Quote) -> Support:
 
 
 def _fallback(claim: str, evidence: Sequence[Evidence]) -> tuple[Quote, Support] | None:
-    """Look for the one line of the evidence that holds all figures of a claim (or, without figures, its words)."""
+    """Look for the one line of the evidence that holds all figures and most words of a claim.
+
+    A claim of less than two words proves nothing this way: a bare figure stands somewhere on many pages, and the
+    line that the model copied for it says what it is the figure of.
+    """
     found: list[tuple[Quote, float]] = []
     numbers = figures(claim)
+    if len(_content(claim)) < _MIN_CLAIM_WORDS:
+        return None
     for item in evidence:
         if not item.used:
             continue
@@ -206,14 +212,13 @@ def _fallback(claim: str, evidence: Sequence[Evidence]) -> tuple[Quote, Support]
             share = _word_share(claim, line)
             if numbers and missing_figures(claim, [line]):
                 continue
-            if not numbers and share < 1.0:
+            if share < (_STRONG_WORDS if numbers else 1.0):
                 continue
             found.append((Quote(item, start, start + len(line), line, 0.0), share))
     places = {(quote.evidence.passage.document_id, quote.evidence.passage.page, quote.text) for quote, _ in found}
-    if len(places) != 1 or not (numbers or _content(claim)):
+    if len(places) != 1:
         return None
-    quote, share = found[0]
-    return quote, Support.STRONG if share >= _STRONG_WORDS else Support.PARTIAL
+    return found[0][0], Support.STRONG
 
 
 def _boxes(quote: Quote, lines: Sequence[Line]) -> tuple[Box, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pypdfium2
 import pytest
 
 from muniment_resources.errors import BugError, KnownError
@@ -193,3 +194,14 @@ def test_render_stays_under_the_pixel_cap(session: Session, tmp_path: Path) -> N
 def test_unknown_operation_is_a_bug(session: Session) -> None:
     with pytest.raises(BugError):
         session.handler.handle("format", {}, _no_event, _never)
+
+
+def test_closing_a_reader_leaves_pdfium_to_others(tmp_path: Path) -> None:
+    path = pdfs.write(tmp_path / "a.pdf", [pdfs.text(*pdfs.PROSE)])
+    first, second = PdfReader(), PdfReader()
+    second.open(path)
+    first.close()
+    assert second.read(1).text.startswith(pdfs.PROSE[0])
+    second.close()
+    with pypdfium2.PdfDocument(path) as document:
+        assert len(document) == 1

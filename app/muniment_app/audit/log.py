@@ -187,7 +187,12 @@ class AuditLog:
         """
         data = clear_fields({"event": seq, "reason": reason})
         with self._lock:
-            return self._transact(EventType.REDACTION_DONE, data, {}, actor, erase=(seq,))
+            receipt = self._transact(EventType.REDACTION_DONE, data, {}, actor, erase=(seq,))
+            # The write-ahead file still holds the pages as they were. A reader may hold this up; then the next
+            # redaction or the last close does it.
+            with contextlib.suppress(DatabaseError):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return receipt
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Return a consistent read-only view; it does not hold up appends."""

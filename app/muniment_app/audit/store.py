@@ -68,6 +68,8 @@ def open_database(path: Path, key: bytes) -> sqlite3.Connection:
             raise KnownError("E-STORE-OPEN", name=path.name)
         # Replacing a row must meet the triggers too.
         connection.execute("PRAGMA recursive_triggers=ON")
+        # Erased texts are overwritten, not only unlinked.
+        connection.execute("PRAGMA secure_delete=ON").fetchone()
         if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
             _create(connection)
         if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:

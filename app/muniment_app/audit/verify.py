@@ -59,13 +59,8 @@ def verify_log(log: AuditLog) -> LogReport:
     Raises:
         KnownError: ``E-STORE-KEY``, ``E-STORE-OPEN`` when the database cannot be opened at all.
     """
-    head_problem = log.alarm
-    head: Head | None = None
     # The head first: it never leads, so a snapshot taken later holds at least as many events.
-    try:
-        head = log.read_head()
-    except HeadDamagedError:
-        head_problem = head_problem or "head_damaged"
+    head, head_problem = _read_head(log)
     with log.snapshot() as view:
         checker = _Checker(log.log_id, log.public_key, head)
         try:
@@ -78,6 +73,19 @@ def verify_log(log: AuditLog) -> LogReport:
             # Pages of an encrypted database that were changed do not decrypt.
             return LogReport(checker.frontier.size, 0, checker.frontier.size, checker.redacted, "unreadable")
         return checker.report(view, None)
+
+
+def _read_head(log: AuditLog) -> tuple[Head | None, str | None]:
+    """Return the head if it can be compared, and what is wrong with it."""
+    try:
+        head = log.read_head()
+    except HeadDamagedError:
+        return None, "head_damaged"
+    if head is None:
+        return None, "head_missing"
+    if head.log_id != log.log_id:
+        return None, "head_foreign"
+    return head, log.alarm
 
 
 class _Checker:
@@ -170,12 +178,7 @@ class _Checker:
         head, frontier = self._head, self.frontier
         if max(roots, default=0) > size:
             raise _Finding("truncated", size)
-        if head is None:
-            if size:
-                raise _Finding("head_missing")
-        elif head.log_id != self._log_id:
-            raise _Finding("head_foreign")
-        elif head.size > size:
+        if head is not None and head.size > size:
             raise _Finding("truncated", size)
         if view.meta("frontier") != frontier.to_bytes():
             raise _Finding("frontier")

@@ -164,6 +164,11 @@ def _refuse(_text: str) -> NoReturn:
     raise ValueError
 
 
+def _integer(text: str) -> int:
+    require(-(2**53) < int(text) < 2**53)
+    return int(text)
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # RFC 8785 sorts keys by UTF-16 units; for ASCII keys, the only ones in use, that is Python's order.
     require(len(dict(pairs)) == len(pairs) and all(key.isascii() for key, _ in pairs))
@@ -173,7 +178,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_json(data: bytes) -> dict[str, Any]:
     """Return an object whose bytes are exactly its RFC 8785 form; no fractions (SPEC section 2); else ValueError."""
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse)
+        text = data.decode()
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_refuse, parse_constant=_refuse
+        )
         again = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     except RecursionError as error:
         raise ValueError from error

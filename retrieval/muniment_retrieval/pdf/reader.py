@@ -78,7 +78,8 @@ class PdfReader:
     """
 
     def __init__(self) -> None:
-        pdfium.FPDF_InitLibrary()
+        # The package initialises PDFium when it is imported and ends it with the process; a second owner of that
+        # state would pull it away from under the first.
         self._map: mmap.mmap | None = None
         self._buffer: Any = None
         self._document: Any = None
@@ -185,9 +186,8 @@ class PdfReader:
             self._map = None
 
     def close(self) -> None:
-        """Close everything and the library itself."""
+        """Close everything."""
         self.close_document()
-        pdfium.FPDF_DestroyLibrary()
 
     @contextmanager
     def _page(self, number: int) -> Iterator[Any]:
