@@ -162,8 +162,8 @@ def plan(available: int = 3277 * MIB) -> Plan:
         total = format_bytes(cost.total_bytes)
         params: dict[str, str | int | float] = {
             "missing_bytes": cost.total_bytes, "missing": total, "chosen": "qwen2.5-coder-1.5b-instruct",
-            "model": model, "quantization": quant, "context": context, "need": total, "headroom": format_bytes(available),
-            "margin": "512 MiB",
+            "model": model, "quantization": quant, "context": context, "need": total,
+            "headroom": format_bytes(available), "margin": "512 MiB",
         }  # fmt: skip
         return Candidate(config, quant, cost, known, fits, reason, params)
 
