@@ -30,6 +30,7 @@ from muniment_app.services.api import (
     Usage,
 )  # fmt: skip
 from muniment_resources.errors import KnownError
+from muniment_resources.units import format_bytes
 from muniment_retrieval.model import (
     Box,
     Citation,
@@ -134,7 +135,7 @@ def not_found() -> Answer:
     base = answered()
     return replace(
         base, status=AnswerStatus.NOT_FOUND, answer="", sentences=(), citations=(), evidence=(), left_out=0, plan=None,
-        reason="E-UI-TEST-WEAK", nearest=nearest,
+        reason="E-ANSWER-UNSUPPORTED", nearest=nearest,
     )  # fmt: skip
 
 
@@ -158,13 +159,19 @@ def plan(available: int = 3277 * MIB) -> Plan:
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:
         config = RunConfig(model, context, KvType.F16, sequences)
         known = Prediction(1.1, 0.07, 14.2, 0.71, "measured" if fits else "hypothesis")
-        return Candidate(config, quant, cost, known, fits, reason, {"missing_bytes": cost.total_bytes})
+        total = format_bytes(cost.total_bytes)
+        params: dict[str, str | int | float] = {
+            "missing_bytes": cost.total_bytes, "missing": total, "chosen": "qwen2.5-coder-1.5b-instruct",
+            "model": model, "quantization": quant, "context": context, "need": total,
+            "headroom": format_bytes(available), "margin": "512 MiB",
+        }  # fmt: skip
+        return Candidate(config, quant, cost, known, fits, reason, params)
 
     candidates = (
-        make("qwen2.5-coder-7b-instruct", "Q4_K_M", 16384, 1, need(4460, 896), False, "memory"),
-        make("qwen2.5-coder-1.5b-instruct", "Q4_K_M", 8192, 1, need(1065, 224), True, "best"),
-        make("qwen2.5-coder-0.5b-instruct", "Q4_K_M", 8192, 2, need(469, 192), True, "smaller"),
-        make("smollm2-135m-instruct", "Q4_1", 2048, 1, need(94, 46), True, "smaller"),
+        make("qwen2.5-coder-7b-instruct", "Q4_K_M", 16384, 1, need(4460, 896), False, "needs_more_memory"),
+        make("qwen2.5-coder-1.5b-instruct", "Q4_K_M", 8192, 1, need(1065, 224), True, "chosen"),
+        make("qwen2.5-coder-0.5b-instruct", "Q4_K_M", 8192, 2, need(469, 192), True, "smaller_than_chosen"),
+        make("smollm2-135m-instruct", "Q4_1", 2048, 1, need(94, 46), True, "smaller_than_chosen"),
     )
     return Plan(Profile.REALTIME, room, 512 * MIB, Pins(), candidates, 1)
 

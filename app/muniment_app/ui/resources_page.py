@@ -154,6 +154,7 @@ class ResourcesPage(QScrollArea):
                         text("ui.binds") if limit.name == room.binding else "",
                     ),
                     "accent" if limit.name == room.binding else "",
+                    self._limit("limit", limit.name, limit.bytes),
                 )
                 for limit in room.limits
             ]
