@@ -227,6 +227,8 @@ class Asking:
         def on_text(untrusted_text: str) -> None:
             if run.first_word_s is None:
                 run.first_word_s = self._clock() - run.started
+                # The opening quotation mark was written for the model; people see the quote whole.
+                untrusted_text = prompt.reply_start[-1] + untrusted_text
             on_event(AskEvent(AskPhase.WRITING, untrusted_text=untrusted_text))
 
         on_event(AskEvent(AskPhase.READING, fraction=0.0))
