@@ -20,7 +20,7 @@ _EMPTY_TEXT = "a an and are as at be by for from has have in is it its of on or 
 _EMPTY_WORDS = frozenset(_EMPTY_TEXT.split())
 
 
-_MOST = 0.5
+_MOST = 0.75
 
 
 class Abstention(StrEnum):
