@@ -61,16 +61,17 @@ def register(group: click.Group, cli: Cli) -> None:
                     }
                 )
                 return
-            for name, version in versions.items():
-                cli.say(f"{name:20} {version or cli.text('doctor.missing')}")
+            rows = [(name, version or cli.text("doctor.missing")) for name, version in versions.items()]
+            for line in columns(rows):
+                cli.say(line)
             cli.say()
             cli.say(cli.text("doctor.headroom", bytes=format_bytes(headroom.available_bytes)))
-            for limit in headroom.limits:
+            for limit, line in zip(headroom.limits, limit_lines(headroom), strict=False):
                 mark = "*" if limit.name == headroom.binding else " "
-                cli.say(f"  {mark} {limit.name:40} {format_bytes(limit.bytes):>10}")
+                cli.say(f"  {mark} {cli.translator.text(line.key, **line.params)}")
             cli.say()
             cli.say(cli.text("doctor.sandbox"))
-            for name, active in sandbox.items():
-                cli.say(f"    {name:20} {cli.text('doctor.on' if active else 'doctor.off')}")
+            for line in columns([(cage_layer(cli, name), _state(cli, active)) for name, active in sandbox.items()]):
+                cli.say(f"    {line}")
             cli.say()
-            cli.say(cli.text("doctor.models", names=", ".join(installed) or cli.text("doctor.missing")))
+            cli.say(cli.text("doctor.models", names=", ".join(installed) or cli.text("doctor.none")))
