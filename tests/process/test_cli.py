@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +52,19 @@ class Program:
         self.rules: dict[str, str] = {QUESTION: reply(LINE, "March 2029")}
         self.with_model = True
         self.headroom_bytes: int | None = None
+        self.token_delay_s = 0.0
         self._capsys = capsys
 
     def _services(self, _home: Path | None, workspace: str) -> Services:
         probe = None if self.headroom_bytes is None else FixedProbe(what_if(self.headroom_bytes))
-        return real_services(self.folder, self.rules, workspace=workspace, with_model=self.with_model, probe=probe)
+        return real_services(
+            self.folder,
+            self.rules,
+            workspace=workspace,
+            with_model=self.with_model,
+            probe=probe,
+            token_delay_s=self.token_delay_s,
+        )
 
     def __call__(self, *argv: str | Path, environ: Mapping[str, str] | None = None) -> Result:
         self._capsys.readouterr()
@@ -286,6 +296,35 @@ def test_tampered_log_is_found_with_its_exit_code(program: Program, tmp_path: Pa
     (head,) = (tmp_path / "home" / "keys").glob("*.head")
     head.unlink()
     assert program("audit", "verify").code == 5
+
+
+def test_ctrl_c_stops_a_question_and_records_it(program: Program) -> None:
+    program("index", REPORT)
+    program.token_delay_s = 0.5
+    interrupt = threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupt.start()
+    result = program("ask", QUESTION)
+    interrupt.join()
+    assert result.code == 130
+    assert "Traceback" not in result.err
+    events = program("audit", "show", "--json").json["events"]
+    assert isinstance(events, list)
+    assert "answer.cancelled" in [event["type"] for event in events]
+
+
+def test_bug_is_one_sentence_and_its_place_is_in_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_home: Path | None, _workspace: str) -> Services:
+        raise ZeroDivisionError("secret text of a document")
+
+    code = run(["documents"], {"MUNIMENT_HOME": str(tmp_path / "home")}, broken, lambda *_: 0)
+    told = capsys.readouterr().err
+    assert code == 1
+    assert "[E-BUG]" in told
+    assert "ZeroDivisionError" in told
+    assert "Traceback" not in told
+    log = (tmp_path / "home" / "logs" / "muniment.log").read_text("utf-8")
+    assert "test_cli.py" in log
+    assert "secret text" not in log + told
 
 
 def _muniment(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:

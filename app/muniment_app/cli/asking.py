@@ -1,18 +1,16 @@
-"""Commands that choose and run a model: ask and plan."""
+"""The ask command: a question, an answer with its pages."""
 
 from __future__ import annotations
 
 import click
 
-from muniment_app.cli.context import Cli, ExitCode, json_option
+from muniment_app.cli.context import Cli, ExitCode, json_option, model_option, profile_option
 from muniment_app.services.api import Answer, AnswerStatus, AskEvent, AskPhase, AskRequest
 from muniment_app.services.serialize import answer_json
 from muniment_resources.errors import KnownError
 from muniment_resources.units import format_bytes
 from muniment_retrieval.model import Support
-from muniment_runtime.contracts import KvType, Pins, Profile
-from muniment_runtime.planner.explain import explain
-from muniment_runtime.planner.serialize import plan_json
+from muniment_runtime.contracts import Pins, Profile
 
 __all__ = ["EXIT_BY_STATUS", "register", "say_answer", "show_event"]
 
@@ -22,7 +20,6 @@ EXIT_BY_STATUS = {
     AnswerStatus.REFUSED: ExitCode.NOTHING_FITS,
     AnswerStatus.ERROR: ExitCode.ERROR,
 }
-PROFILES = [profile.value for profile in Profile]
 
 
 def show_event(cli: Cli, event: AskEvent) -> None:
@@ -34,9 +31,11 @@ def show_event(cli: Cli, event: AskEvent) -> None:
 
 
 def say_answer(cli: Cli, answer: Answer) -> None:
-    """Print an answer for people: the text, where it stands, what it ran on, what it took."""
+    """Print an answer for people: the text, then where it stands; what it ran on and took goes to standard error."""
     if answer.reason is not None:
-        cli.say(cli.translator.error(KnownError(answer.reason, **answer.reason_params)))
+        reason = cli.translator.error(KnownError(answer.reason, **answer.reason_params))
+        # Without sentences the reason is the answer; otherwise it is a remark on it.
+        (cli.note if answer.sentences else cli.say)(reason)
     for sentence in answer.sentences:
         marks = "".join(f" [{n}]" for n in sentence.citations)
         unsupported = "" if sentence.support is not Support.NONE else " " + cli.text("unsupported")
@@ -80,15 +79,11 @@ def say_answer(cli: Cli, answer: Answer) -> None:
 
 def register(group: click.Group, cli: Cli) -> None:
     """Add the commands of this module."""
-    profile_option = click.option(
-        "--profile", type=click.Choice(PROFILES), default=Profile.REALTIME.value, help=cli.text("help.profile")
-    )
-    model_option = click.option("--model", help=cli.text("help.model"))
 
     @group.command("ask", help=cli.text("help.ask"))
     @click.argument("question")
-    @profile_option
-    @model_option
+    @profile_option(cli)
+    @model_option(cli)
     @click.option("--max-tokens", default=160, type=click.IntRange(16, 2048), help=cli.text("help.max_tokens"))
     @click.option("--documents", "documents", multiple=True, help=cli.text("help.only_documents"))
     @click.option("--fail-if-degraded", is_flag=True, help=cli.text("help.fail_if_degraded"))
@@ -105,7 +100,8 @@ def register(group: click.Group, cli: Cli) -> None:
         with cli.guarded(as_json):
             ids = tuple(cli.services.library.find(reference).document_id for reference in documents)
             request = AskRequest(question, Profile(profile), max_tokens, ids, Pins(model_id=model))
-            answer = cli.services.ask.ask(request, lambda event: show_event(cli, event), lambda: False)
+            with cli.stoppable() as cancelled:
+                answer = cli.services.ask.ask(request, lambda event: show_event(cli, event), cancelled)
             cli.progress_done()
             if as_json:
                 cli.emit(answer_json(answer))
@@ -115,31 +111,3 @@ def register(group: click.Group, cli: Cli) -> None:
         if code is ExitCode.OK and fail_if_degraded and answer.plan is not None and answer.plan.rung > 0:
             code = ExitCode.DEGRADED
         raise SystemExit(int(code))
-
-    @group.command("plan", help=cli.text("help.plan"))
-    @profile_option
-    @model_option
-    @click.option("--context", type=click.IntRange(min=256), help=cli.text("help.context"))
-    @click.option("--sequences", type=click.IntRange(1, 256), help=cli.text("help.sequences"))
-    @click.option("--kv-type", type=click.Choice([kv.value for kv in KvType]), help=cli.text("help.kv_type"))
-    @click.option("--headroom", type=click.IntRange(min=0), help=cli.text("help.headroom"))
-    @json_option(cli)
-    def plan(
-        profile: str,
-        model: str | None,
-        context: int | None,
-        sequences: int | None,
-        kv_type: str | None,
-        headroom: int | None,
-        as_json: bool,
-    ) -> None:
-        with cli.guarded(as_json):
-            pins = Pins(model, context, sequences, None if kv_type is None else KvType(kv_type))
-            result = cli.services.plan.plan(Profile(profile), pins, headroom)
-            if as_json:
-                cli.emit(plan_json(result))
-            else:
-                for line in explain(result):
-                    cli.say(cli.translator.text(line.key, **line.params))
-        if result.chosen is None:
-            raise SystemExit(int(ExitCode.NOTHING_FITS))

@@ -7,9 +7,14 @@ from pathlib import Path
 import click
 
 from muniment_app.cli.context import Cli, ExitCode, json_option
+from muniment_app.services.api import AuditReport
 from muniment_app.services.serialize import audit_event_json, audit_report_json
 
 __all__ = ["register"]
+
+
+def _problem(cli: Cli, report: AuditReport) -> str:
+    return "" if report.problem is None else cli.translator.text(f"audit.problem.{report.problem}")
 
 
 def register(group: click.Group, cli: Cli) -> None:
@@ -42,9 +47,9 @@ def register(group: click.Group, cli: Cli) -> None:
             elif report.ok:
                 cli.say(cli.text("audit.intact", n=report.events, checkpoints=report.checkpoints))
             elif report.first_bad is not None:
-                cli.say(cli.text("audit.broken", first_bad=report.first_bad, problem=report.problem or ""))
+                cli.say(cli.text("audit.broken", first_bad=report.first_bad, problem=_problem(cli, report)))
             else:
-                cli.say(cli.text("audit.problem", problem=report.problem or ""))
+                cli.say(cli.text("audit.problem", problem=_problem(cli, report)))
         if not report.ok:
             raise SystemExit(int(ExitCode.AUDIT))
 

@@ -29,23 +29,27 @@ def register(group: click.Group, cli: Cli) -> None:
             if not any(model.installed for model in models):
                 starter = next(model for model in models if model.starter)
                 cli.note(cli.text("demo.fetch", name=starter.model_id, size=format_bytes(starter.size_bytes)))
-                cli.services.models.add(
-                    starter.model_id,
-                    lambda done, total: show_bytes(cli, starter.model_id, done, total),
-                    lambda: False,
-                )
+                with cli.stoppable() as cancelled:
+                    cli.services.models.add(
+                        starter.model_id,
+                        lambda done, total: show_bytes(cli, starter.model_id, done, total),
+                        cancelled,
+                    )
                 cli.progress_done()
             cli.note(cli.text("demo.index"))
-            cli.services.index.index(
-                sample_paths(), lambda progress: show_progress(cli, progress), lambda _name, _wrong: None, lambda: False
-            )
+            with cli.stoppable() as cancelled:
+                cli.services.index.index(
+                    sample_paths(), lambda progress: show_progress(cli, progress), lambda _name, _wrong: None, cancelled
+                )
             cli.progress_done()
+            cli.leave_if_stopped()
             question = cli.text("demo.question")
             if gui:
                 cli.close()
                 raise SystemExit(cli.launch_gui(cli.home, DEMO_WORKSPACE, False))
-            cli.say(cli.text("demo.asked", question=question) + "\n")
-            answer = cli.services.ask.ask(AskRequest(question), lambda event: show_event(cli, event), lambda: False)
+            cli.note(cli.text("demo.asked", question=question) + "\n")
+            with cli.stoppable() as cancelled:
+                answer = cli.services.ask.ask(AskRequest(question), lambda event: show_event(cli, event), cancelled)
             cli.progress_done()
             say_answer(cli, answer)
             cli.note("\n" + cli.text("demo.next"))

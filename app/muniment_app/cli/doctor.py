@@ -8,7 +8,9 @@ import click
 
 from muniment_app import __version__
 from muniment_app.cli.context import Cli, json_option
+from muniment_app.cli.table import columns
 from muniment_resources.units import format_bytes
+from muniment_runtime.planner.explain import limit_lines
 
 __all__ = ["register"]
 
@@ -20,6 +22,29 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+CAGE_LAYERS = (
+    "limits",
+    "low_priority",
+    "oom_preferred",
+    "parent_death_signal",
+    "audit_hook",
+    "seccomp",
+    "landlock_abi",
+    "kernel_network",
+    "kernel_writes",
+)
+"""Layers that a worker reports and that have a name in the catalogue."""
+
+
+def cage_layer(cli: Cli, name: str) -> str:
+    """Return a layer of the cage in words; one that is not known yet keeps its own name."""
+    return cli.text(f"cage.{name}") if name in CAGE_LAYERS else name
+
+
+def _state(cli: Cli, active: bool) -> str:
+    return cli.text("doctor.on" if active else "doctor.off")
 
 
 def register(group: click.Group, cli: Cli) -> None:
@@ -61,16 +86,17 @@ def register(group: click.Group, cli: Cli) -> None:
                     }
                 )
                 return
-            for name, version in versions.items():
-                cli.say(f"{name:20} {version or cli.text('doctor.missing')}")
+            rows = [(name, version or cli.text("doctor.missing")) for name, version in versions.items()]
+            for line in columns(rows):
+                cli.say(line)
             cli.say()
             cli.say(cli.text("doctor.headroom", bytes=format_bytes(headroom.available_bytes)))
-            for limit in headroom.limits:
+            for limit, sentence in zip(headroom.limits, limit_lines(headroom), strict=False):
                 mark = "*" if limit.name == headroom.binding else " "
-                cli.say(f"  {mark} {limit.name:40} {format_bytes(limit.bytes):>10}")
+                cli.say(f"  {mark} {cli.translator.text(sentence.key, **sentence.params)}")
             cli.say()
             cli.say(cli.text("doctor.sandbox"))
-            for name, active in sandbox.items():
-                cli.say(f"    {name:20} {cli.text('doctor.on' if active else 'doctor.off')}")
+            for line in columns([(cage_layer(cli, name), _state(cli, active)) for name, active in sandbox.items()]):
+                cli.say(f"    {line}")
             cli.say()
-            cli.say(cli.text("doctor.models", names=", ".join(installed) or cli.text("doctor.missing")))
+            cli.say(cli.text("doctor.models", names=", ".join(installed) or cli.text("doctor.none")))

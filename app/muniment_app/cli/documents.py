@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muniment_app.cli.context import Cli, ExitCode, json_option
+from muniment_app.cli.table import cells, pad
 from muniment_app.services.api import IndexProgress
 from muniment_app.services.serialize import index_json, search_json
 from muniment_resources.errors import KnownError
@@ -25,7 +26,8 @@ PNG_SCALE = 2.0
 
 def document_line(cli: Cli, document: DocumentInfo) -> str:
     """Return one document as a line for people."""
-    status = cli.text(f"status.{document.status.value}")
+    words = {status: cli.text(f"status.{status.value}") for status in DocumentStatus}
+    status = pad(words[document.status], max(map(cells, words.values())))
     pages = cli.text("pages", readable=document.readable_pages, pages=document.pages)
     line = f"{document.document_id[:8]}  {status}  {pages}  {document.name}"
     if document.reason is not None:
@@ -58,7 +60,9 @@ def _password(cli: Cli, interactive: bool, name: str, wrong: bool) -> str | None
     if not interactive:
         return None
     key = "password_again" if wrong else "password"
-    entered: str = click.prompt(cli.text(key, name=name), hide_input=True, default="", show_default=False, err=True)
+    cli.progress_done()
+    with cli.prompting():
+        entered: str = click.prompt(cli.text(key, name=name), hide_input=True, default="", show_default=False, err=True)
     return entered or None
 
 
@@ -109,15 +113,17 @@ def _register_index(group: click.Group, cli: Cli) -> None:
                     return None if wrong else password
                 return _password(cli, interactive, name, wrong)
 
-            documents = cli.services.index.index(
-                list(paths), lambda progress: show_progress(cli, progress), ask_password, lambda: False
-            )
+            with cli.stoppable() as cancelled:
+                documents = cli.services.index.index(
+                    list(paths), lambda progress: show_progress(cli, progress), ask_password, cancelled
+                )
             cli.progress_done()
             if as_json:
                 cli.emit(index_json(documents))
             else:
                 rejected = sum(document.status is DocumentStatus.REJECTED for document in documents)
                 cli.say(cli.text("indexed", n=len(documents) - rejected, rejected=rejected))
+            cli.leave_if_stopped()
         if documents and all(document.status is DocumentStatus.REJECTED for document in documents):
             raise SystemExit(int(ExitCode.ERROR))
 

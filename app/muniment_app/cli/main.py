@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from muniment_app import __version__
-from muniment_app.cli import asking, audit, demo, doctor, documents, models
+from muniment_app.cli import asking, audit, demo, doctor, documents, models, planning
 from muniment_app.cli.context import Cli, GuiLauncher, ServicesFactory
 from muniment_resources.i18n import LANGUAGES, Translator, detect_language
 
@@ -52,7 +52,7 @@ def build(cli: Cli) -> click.Group:
     def gui(exit_when_ready: bool) -> None:
         raise SystemExit(cli.launch_gui(cli.home, cli.workspace, exit_when_ready))
 
-    for module in (demo, documents, asking, models, audit, doctor):
+    for module in (demo, documents, asking, planning, models, audit, doctor):
         module.register(root, cli)
     return root
 
@@ -65,8 +65,10 @@ def run(
     stored_language: str = "",
 ) -> int:
     """Run one command and return its exit code."""
-    cli = Cli(Translator(language_of(argv, environ, stored_language)), factory, launch_gui)
+    cli = Cli(Translator(language_of(argv, environ, stored_language)), factory, launch_gui, environ=environ)
     try:
         build(cli).main(list(argv), prog_name="muniment", standalone_mode=True)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 1
+    except Exception as error:  # the boundary: what no command guards, such as opening the window
+        return int(cli.explain(error))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from muniment_app.cli.context import Cli, ExitCode, json_option
+from muniment_app.cli.table import columns
 from muniment_app.services.serialize import model_json
 from muniment_resources.units import format_bytes
 
@@ -34,16 +35,25 @@ def register(group: click.Group, cli: Cli) -> None:
             if as_json:
                 cli.emit({"models": [model_json(model) for model in known]})
                 return
-            for model in known:
-                state = cli.text("model.installed" if model.installed else "model.available")
-                starter = f"  {cli.text('model.starter')}" if model.starter else ""
-                cli.say(f"{state}  {format_bytes(model.size_bytes):>9}  {model.model_id}  {model.licence}{starter}")
+            rows = [
+                (
+                    cli.text("model.installed" if model.installed else "model.available"),
+                    format_bytes(model.size_bytes),
+                    model.model_id,
+                    model.licence,
+                    cli.text("model.starter") if model.starter else "",
+                )
+                for model in known
+            ]
+            for line in columns(rows, right=(1,)):
+                cli.say(line)
 
     @models.command("add", help=cli.text("help.models_add"))
     @click.argument("name")
     def add(name: str) -> None:
         with cli.guarded():
-            model = cli.services.models.add(name, lambda done, total: show_bytes(cli, name, done, total), lambda: False)
+            with cli.stoppable() as cancelled:
+                model = cli.services.models.add(name, lambda done, total: show_bytes(cli, name, done, total), cancelled)
             cli.progress_done()
             cli.say(cli.text("model.added", name=model.model_id, size=format_bytes(model.size_bytes)))
 
@@ -51,9 +61,10 @@ def register(group: click.Group, cli: Cli) -> None:
     @click.argument("file", type=click.Path(path_type=Path))
     def import_command(file: Path) -> None:
         with cli.guarded():
-            model = cli.services.models.import_file(
-                file, lambda done, total: show_bytes(cli, file.name, done, total), lambda: False
-            )
+            with cli.stoppable() as cancelled:
+                model = cli.services.models.import_file(
+                    file, lambda done, total: show_bytes(cli, file.name, done, total), cancelled
+                )
             cli.progress_done()
             cli.say(cli.text("model.added", name=model.model_id, size=format_bytes(model.size_bytes)))
 

@@ -9,7 +9,7 @@ from muniment_resources.units import format_bytes
 from muniment_runtime.contracts import Candidate, Headroom, Need, Plan
 from muniment_runtime.headroom.chain import split_name
 
-__all__ = ["Line", "budget_lines", "explain", "limit_lines", "rejected_lines"]
+__all__ = ["Line", "alternatives", "budget", "budget_lines", "explain", "limit_lines", "rejected_lines"]
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,30 @@ def limit_lines(headroom: Headroom) -> list[Line]:
     return [*lines, Line(f"plan.binding.{key}", {"detail": detail, "size": size})]
 
 
+def budget(need: Need) -> list[tuple[str, int]]:
+    """Return (key, bytes) of each part of the need; parts of zero bytes are left out, the total is last."""
+    parts = (
+        ("plan.need.weights", need.weights_bytes),
+        ("plan.need.kv", need.kv_bytes),
+        ("plan.need.recurrent", need.recurrent_bytes),
+        ("plan.need.compute", need.compute_bytes),
+        ("plan.need.output", need.output_bytes),
+        ("plan.need.base", need.base_bytes),
+        ("plan.need.residual", need.residual_bytes),
+    )
+    return [*(part for part in parts if part[1]), ("plan.need.total", need.total_bytes)]
+
+
 def budget_lines(need: Need) -> list[Line]:
     """Return the need line by line; lines of zero bytes are left out, the total is last."""
-    parts = (
-        ("weights", need.weights_bytes),
-        ("kv", need.kv_bytes),
-        ("recurrent", need.recurrent_bytes),
-        ("compute", need.compute_bytes),
-        ("output", need.output_bytes),
-        ("base", need.base_bytes),
-        ("residual", need.residual_bytes),
-    )
-    lines = [Line(f"plan.need.{name}", {"size": format_bytes(size)}) for name, size in parts if size]
-    return [*lines, Line("plan.need.total", {"size": format_bytes(need.total_bytes)})]
+    return [Line(key, {"size": format_bytes(size)}) for key, size in budget(need)]
 
 
-def rejected_lines(plan: Plan) -> list[Line]:
-    """Return why each other candidate was not chosen.
+def alternatives(plan: Plan) -> list[Candidate]:
+    """Return the candidates that were not chosen and are worth telling about.
 
-    Candidates of one model with the same context, cache and verdict differ only in the size of their steps: one line
-    speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives worth a line.
+    Candidates of one model with the same context, cache and verdict differ only in the size of their steps: one
+    speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives.
     """
     groups: dict[tuple[str, int, str, str], Candidate] = {}
     for index, candidate in enumerate(plan.candidates):
@@ -74,8 +78,13 @@ def rejected_lines(plan: Plan) -> list[Line]:
     if plan.choice is not None:
         config = plan.choice.config
         groups.pop((config.model_id, config.context, str(config.kv_type), "not_best"), None)
+    return list(groups.values())
+
+
+def rejected_lines(plan: Plan) -> list[Line]:
+    """Return why each of the ``alternatives`` was not chosen, two lines for each."""
     lines: list[Line] = []
-    for candidate in groups.values():
+    for candidate in alternatives(plan):
         config = candidate.config
         params: dict[str, str | int | float] = {
             "model": config.model_id,
