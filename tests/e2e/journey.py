@@ -133,6 +133,8 @@ def test_journey(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     qtbot.waitUntil(window.audit.verify_button.isEnabled, timeout=WAIT_MS)
     QTest.mouseClick(window.audit.verify_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: window.audit.result.text().startswith("Intact · "), timeout=WAIT_MS)
+    # The check and the list are read at the same time; either may come first.
+    qtbot.waitUntil(lambda: bool(window.audit.model.events), timeout=WAIT_MS)
     types = {event.type for event in window.audit.model.events}
     assert {"document.added", "question.asked", "runtime.decision", "answer.completed"} <= types
 

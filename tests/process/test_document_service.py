@@ -207,7 +207,7 @@ def test_full_disk_stops_before_writing(desk: Desk, folder: Path) -> None:
     desk.free_bytes = 1000
     with pytest.raises(KnownError) as caught:
         desk.index(path)
-    assert caught.value.code == "E-DISK-FULL"
+    assert caught.value.code == "E-DISK-SPACE"
     assert desk.service.documents() == []
 
 
