@@ -20,6 +20,7 @@ from muniment_app.services.api import Services
 from muniment_resources.samples import sample_paths
 from muniment_runtime.headroom.chain import what_if
 from muniment_runtime.headroom.probe import FixedProbe
+from tests.helpers.gguf_writer import model
 from tests.helpers.pdfs import PROSE, text, write
 from tests.helpers.real_services import real_services, reply
 
@@ -296,6 +297,28 @@ def test_tampered_log_is_found_with_its_exit_code(program: Program, tmp_path: Pa
     (head,) = (tmp_path / "home" / "keys").glob("*.head")
     head.unlink()
     assert program("audit", "verify").code == 5
+
+
+def test_answer_below_the_wanted_level_has_its_own_exit_code(program: Program, tmp_path: Path) -> None:
+    program("index", REPORT)
+    large = model("qwen2", context=32768, template="<|im_start|>", layers=8, embedding=512, feed_forward=2048)
+    assert program("models", "import", large.write(tmp_path / "large.gguf")).code == 0
+    program.headroom_bytes = 1 << 40
+    candidates = program("plan", "--json").json["candidates"]
+    assert isinstance(candidates, list)
+    fitting = [item for item in candidates if item["kv_type"] == "f16"]
+    needs = {
+        name: min(item["need"]["total_bytes"] for item in fitting if item["model"] == name)
+        for name in ("tiny", "large")
+    }
+    margin_bytes = 512 * 2**20
+    program.headroom_bytes = margin_bytes + (needs["tiny"] + needs["large"]) // 2
+    assert program("ask", QUESTION).code == 0
+    degraded = program("ask", QUESTION, "--fail-if-degraded", "--json")
+    assert degraded.code == 4
+    plan = degraded.json["plan"]
+    assert isinstance(plan, dict)
+    assert (plan["model"], plan["rung"]) == ("tiny", 1)
 
 
 def test_ctrl_c_stops_a_question_and_records_it(program: Program) -> None:
