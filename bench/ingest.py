@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.common import DATA_VARIABLE, Report, Settings, run
+from muniment_app.services.api import Receipt
 from muniment_app.services.library import DocumentService
 from muniment_app.services.reader import CagedReader
 from muniment_retrieval.model import DocumentInfo
@@ -42,15 +43,14 @@ def _index(files: list[Path], home: Path) -> tuple[list[DocumentInfo], float, fl
         library,
         Searcher(library, stemmer),
         lambda: CagedReader(spawner),
-        lambda _kind, _fields, _secrets: None,
+        lambda _kind, _fields, _secrets: Receipt(0, ""),
         lambda: shutil.disk_usage(home).free,
         time.monotonic,
     )
     cpu_s, wall_s = _cpu_s(), time.monotonic()
-    records: list[DocumentInfo] = []
     try:
-        for path in files:
-            records += service.index([path], lambda _progress: None, lambda _name, _wrong: None, lambda: False)
+        # One run, as over a folder: the reader process is started once and recycled.
+        records = service.index(files, lambda _progress: None, lambda _name, _wrong: None, lambda: False)
     finally:
         service.close()
         library.close()

@@ -22,7 +22,7 @@ from muniment_app.audit.events import EventType, FieldValue
 from muniment_app.audit.head import HeadFile
 from muniment_app.audit.log import AuditLog, SystemClock
 from muniment_app.audit.note import Ed25519Signer
-from muniment_app.services.api import Receipt, Services
+from muniment_app.services.api import Receipt, Record, Services
 from muniment_app.services.ask import Asking
 from muniment_app.services.audit import LogAuditService
 from muniment_app.services.library import DocumentService
@@ -84,10 +84,10 @@ def open_audit(workspace: Workspace) -> AuditLog:
     )
 
 
-def recorder(audit: AuditLog) -> Callable[[str, Mapping[str, object], Mapping[str, str]], Receipt]:
+def recorder(audit: AuditLog) -> Record:
     """Return the function by which services record events: durable when it returns."""
 
-    def record(type_: str, fields: Mapping[str, object], secrets: Mapping[str, str]) -> Receipt:
+    def record(type_: str, fields: dict[str, object], secrets: dict[str, str]) -> Receipt:
         receipt = audit.append(EventType(type_), cast("Mapping[str, FieldValue]", fields), secrets)
         return Receipt(receipt.seq, receipt.leaf)
 
@@ -126,9 +126,11 @@ def build_services(
 
         documents = Library(workspace.database_path("library"), workspace.keys.database_key)
         undo.callback(documents.close)
+        stemmer = Stemmer()
+        undo.callback(stemmer.close)
         library = DocumentService(
             documents,
-            Searcher(documents, Stemmer()),
+            Searcher(documents, stemmer),
             functools.partial(CagedReader, spawner),
             record,
             lambda: shutil.disk_usage(workspace.folder).free,

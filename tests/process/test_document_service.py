@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muniment_app.services.api import IndexProgress
+from muniment_app.services.api import IndexProgress, Receipt
 from muniment_app.services.library import DocumentService
 from muniment_app.services.reader import CagedReader
 from muniment_resources.errors import KnownError
@@ -44,13 +44,14 @@ class Desk:
             time.monotonic,
         )
 
-    def _audit(self, kind: str, fields: dict[str, object], secrets: dict[str, str]) -> None:
+    def _audit(self, kind: str, fields: dict[str, object], secrets: dict[str, str]) -> Receipt:
         if not self.audit_works:
             raise KnownError("E-AUDIT-WRITE")
         visible = {info.document_id for info in self.library.documents() if info.reason != "E-DOC-UNFINISHED"}
         if kind in ("document.added", "index.built", "document.rejected"):
             assert fields["document"] == "" or fields["document"] not in visible
         self.events.append((kind, fields, secrets))
+        return Receipt(len(self.events) - 1, "")
 
     def index(
         self,

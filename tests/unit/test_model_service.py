@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muniment_app.services.api import ModelService
+from muniment_app.services.api import ModelService, Receipt
 from muniment_app.services.models import StoreModelService
 from muniment_resources.errors import KnownError
 from muniment_runtime.model.catalogue import Catalogue, FileSource
@@ -32,11 +32,11 @@ class _Log:
         self.events: list[tuple[str, dict[str, object], dict[str, str]]] = []
         self.broken = False
 
-    def __call__(self, event: str, fields: dict[str, object], secrets: dict[str, str]) -> object:
+    def __call__(self, event: str, fields: dict[str, object], secrets: dict[str, str]) -> Receipt:
         if self.broken:
             raise KnownError("E-AUDIT-WRITE")
         self.events.append((event, fields, secrets))
-        return len(self.events)
+        return Receipt(len(self.events) - 1, "")
 
 
 @pytest.fixture

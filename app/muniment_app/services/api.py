@@ -34,6 +34,7 @@ __all__ = [
     "PlanService",
     "PlanSummary",
     "Receipt",
+    "Record",
     "Services",
     "Timings",
     "Usage",
@@ -55,6 +56,13 @@ class IndexProgress:
     pages: int
     seconds_left: float | None
     finished: DocumentInfo | None = None
+
+
+Record = Callable[[str, dict[str, object], dict[str, str]], "Receipt"]
+"""Writes one event durably: (type, clear fields, sensitive values).
+
+It is on disk when this returns; ``E-AUDIT-WRITE`` means that it is not, and that its effect must not happen.
+"""
 
 
 class IndexService(Protocol):

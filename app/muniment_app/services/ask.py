@@ -22,6 +22,7 @@ from muniment_app.services.api import (
     PlanService,
     PlanSummary,
     Receipt,
+    Record,
     Timings,
     Usage,
 )
@@ -43,7 +44,7 @@ from muniment_runtime.contracts import (
 )
 from muniment_runtime.planner.serialize import decision_record
 
-__all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "Evidencer", "Record"]
+__all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "Evidencer"]
 
 MAX_QUESTION_CHARACTERS = 4000
 SEARCH_K = 24
@@ -53,18 +54,6 @@ PASSAGES: Mapping[Profile, int] = MappingProxyType({Profile.REALTIME: 6, Profile
 """
 MIN_EVIDENCE_TOKENS = 256
 """Below this a context cannot hold even one passage beside the question."""
-
-
-class Record(Protocol):
-    """Durable record of events."""
-
-    def __call__(self, type_: str, fields: dict[str, object], secrets: dict[str, str], /) -> Receipt:
-        """Write one event; it is on disk when this returns.
-
-        Raises:
-            KnownError: ``E-AUDIT-WRITE``.
-        """
-        ...
 
 
 class Evidencer(LibraryService, Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from muniment_app.services.api import Cancelled, IndexProgress, PasswordPrompt
+from muniment_app.services.api import Cancelled, IndexProgress, PasswordPrompt, Record
 from muniment_app.services.discovery import Found, discover, hash_file
 from muniment_resources.errors import KnownError
 from muniment_retrieval.model import DocumentInfo, DocumentStatus, Line, Passage, RenderedPage
@@ -18,10 +18,7 @@ from muniment_retrieval.search import Searcher
 from muniment_retrieval.store.library import Library
 from muniment_runtime.contracts import Clock
 
-__all__ = ["AuditSink", "DocumentService"]
-
-AuditSink = Callable[[str, dict[str, object], dict[str, str]], object]
-"""Records an event durably: type, plain fields, sensitive fields. What follows happens only if it returns."""
+__all__ = ["DocumentService"]
 
 _BATCH_PAGES = 32
 _MAX_PASSWORD_TRIES = 5
@@ -76,7 +73,7 @@ class DocumentService:
         library: Library,
         searcher: Searcher,
         readers: Callable[[], DocumentReader],
-        audit: AuditSink,
+        audit: Record,
         free_bytes: Callable[[], int],
         clock: Clock,
     ) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from muniment_app.services.api import Record
 from muniment_resources.errors import KnownError
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.contracts import (
@@ -17,12 +18,9 @@ from muniment_runtime.contracts import (
     RunConfig,
 )
 
-__all__ = ["AuditSink", "ModelHost"]
+__all__ = ["ModelHost"]
 
 log = logging.getLogger(__name__)
-
-AuditSink = Callable[[str, dict[str, object], dict[str, str]], object]
-"""Writes one event durably: (type, fields, sensitive values)."""
 
 
 class ModelHost:
@@ -35,7 +33,7 @@ class ModelHost:
         clock: Monotonic seconds.
     """
 
-    def __init__(self, start: Callable[[], Backend], stop: Callable[[], None], audit: AuditSink, clock: Clock) -> None:
+    def __init__(self, start: Callable[[], Backend], stop: Callable[[], None], audit: Record, clock: Clock) -> None:
         self._start = start
         self._stop = stop
         self._audit = audit

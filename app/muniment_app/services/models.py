@@ -6,16 +6,13 @@ import builtins
 from collections.abc import Callable
 from pathlib import Path
 
-from muniment_app.services.api import Cancelled, ModelInfo
+from muniment_app.services.api import Cancelled, ModelInfo, Record
 from muniment_resources.errors import KnownError
 from muniment_runtime.model.catalogue import Catalogue, CatalogueEntry
 from muniment_runtime.model.fetch import ModelFetcher
 from muniment_runtime.model.store import BeforeVisible, InstalledModel, ModelStore
 
-__all__ = ["AuditCallback", "StoreModelService"]
-
-AuditCallback = Callable[[str, dict[str, object], dict[str, str]], object]
-"""Called with (event type, plain fields, sensitive values); it raises when the event cannot be made durable."""
+__all__ = ["StoreModelService"]
 
 Progress = Callable[[int, int], None]
 
@@ -36,7 +33,7 @@ class StoreModelService:
         audit: Writes one event durably.
     """
 
-    def __init__(self, store: ModelStore, catalogue: Catalogue, fetcher: ModelFetcher, audit: AuditCallback) -> None:
+    def __init__(self, store: ModelStore, catalogue: Catalogue, fetcher: ModelFetcher, audit: Record) -> None:
         self._store = store
         self._catalogue = catalogue
         self._fetcher = fetcher
