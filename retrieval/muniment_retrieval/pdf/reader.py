@@ -321,10 +321,15 @@ class _Boxes:
             if index and upright and (rect_bottom > y1 + 1 or rect_top < y0 - 1):
                 # Not for pages turned by a quarter: there, text may run up the page on purpose.
                 self.jumped = True
-            x0 = min(x0, rect_left)
-            x1 = max(x1, rect_right)
-            y0 = min(y0, rect_bottom)
-            y1 = max(y1, rect_top)
+            # Not min() and max(): a page has up to thousands of rectangles, and the calls are an eighth of reading it.
+            if rect_left < x0:  # noqa: PLR1730
+                x0 = rect_left
+            if rect_right > x1:  # noqa: PLR1730
+                x1 = rect_right
+            if rect_bottom < y0:  # noqa: PLR1730
+                y0 = rect_bottom
+            if rect_top > y1:  # noqa: PLR1730
+                y1 = rect_top
         if x0 > x1:
             return (0.0, 0.0, 0.0, 0.0)
         return self._shown(x0, y0, x1, y1)
