@@ -54,7 +54,16 @@ def build(cli: Cli) -> click.Group:
 
     for module in (demo, documents, asking, planning, models, audit, doctor):
         module.register(root, cli)
+    _explain_help(root, cli)
     return root
+
+
+def _explain_help(group: click.Group, cli: Cli) -> None:
+    """Give every command a help option in the user's language; click's own is English."""
+    for command in group.commands.values():
+        click.help_option("--help", "-h", help=cli.text("help.help"))(command)
+        if isinstance(command, click.Group):
+            _explain_help(command, cli)
 
 
 def run(
