@@ -7,10 +7,11 @@ back, which is what makes a decision replayable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 __all__ = [
     "Candidate",
@@ -26,6 +27,7 @@ __all__ = [
     "LoadedModel",
     "ModelSpec",
     "Need",
+    "NeedBasis",
     "NextField",
     "Pins",
     "Plan",
@@ -34,6 +36,7 @@ __all__ = [
     "Profile",
     "RunConfig",
     "Segment",
+    "Signal",
 ]
 
 Clock = Callable[[], float]
@@ -59,8 +62,20 @@ class Profile(StrEnum):
 class KvType(StrEnum):
     """Element type of the KV cache; K and V always share it."""
 
+    F32 = "f32"
     F16 = "f16"
+    BF16 = "bf16"
     Q8_0 = "q8_0"
+    Q5_1 = "q5_1"
+    Q5_0 = "q5_0"
+    Q4_1 = "q4_1"
+    Q4_0 = "q4_0"
+    IQ4_NL = "iq4_nl"
+
+    @property
+    def quantized(self) -> bool:
+        """Whether elements are stored in blocks; V then needs flash attention."""
+        return self not in (KvType.F32, KvType.F16, KvType.BF16)
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,17 @@ class Limit:
 
     name: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One reading behind the pressure level, such as a stall average or a swap rate.
+
+    ``name`` selects the text ``plan.signal.<name>``; the unit stands in the name (``_percent``, ``_bytes_per_s``).
+    """
+
+    name: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -81,6 +107,8 @@ class Headroom:
         total_bytes: Physical memory, or the smallest hard limit when one is lower.
         pressure: Reclaim pressure now.
         binding: Name of the limit that gave the minimum.
+        signals: What the pressure level was read from, as far as the system tells.
+        device_limits: Free memory of each graphics device that a backend reports, not part of ``limits``.
     """
 
     available_bytes: int
@@ -88,6 +116,8 @@ class Headroom:
     total_bytes: int
     pressure: Pressure
     binding: str
+    signals: tuple[Signal, ...] = ()
+    device_limits: tuple[Limit, ...] = ()
 
 
 class HeadroomProbe(Protocol):
@@ -100,7 +130,10 @@ class HeadroomProbe(Protocol):
 
 @dataclass(frozen=True)
 class LayerKv:
-    """KV shape of one attention layer: elements per token of K and V, and its sliding window (0: global)."""
+    """KV shape of one attention layer: elements per token of K and V, and its sliding window (0: global).
+
+    Latent attention keeps K only: ``v_elements`` is 0.
+    """
 
     k_elements: int
     v_elements: int
@@ -127,7 +160,13 @@ class ModelSpec:
         parameters: Number of weights.
         template: Key of a reviewed chat template, or ``None`` when the file may not chat.
         languages: Language tags from the catalogue, possibly empty.
-        supported: ``False`` when the closed form does not cover the architecture: then it is never guessed.
+        supported: ``False`` when the closed form does not cover the architecture: then its need is never guessed,
+            only asked of the library.
+        recurrent_elements: Float32 elements of recurrent state per sequence, over all recurrent layers.
+        experts_used, expert_feed_forward_length: Of a mixture of experts, else 0.
+        latent: Latent attention (MLA): the cache holds compressed K only.
+        single_sequence: More than one sequence is unsafe (recurrent and hybrid models).
+        base_model: Id of the model that this file was made from by quantizing again, else ``None``.
     """
 
     model_id: str
@@ -151,11 +190,24 @@ class ModelSpec:
     template: str | None
     languages: tuple[str, ...] = ()
     supported: bool = True
+    recurrent_elements: int = 0
+    experts_used: int = 0
+    expert_feed_forward_length: int = 0
+    latent: bool = False
+    single_sequence: bool = False
+    base_model: str | None = None
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """One complete runtime configuration of one model."""
+class RunConfig(NamedTuple):
+    """One complete runtime configuration of one model.
+
+    A named tuple, as are ``Need``, ``Prediction`` and ``Candidate``: a plan makes hundreds of each.
+
+    Attributes:
+        context: Tokens per sequence.
+        unified: All sequences share the cells of one cache; otherwise each has its own.
+        repack: The processor backend may copy weights into a faster layout.
+    """
 
     model_id: str
     context: int
@@ -167,11 +219,24 @@ class RunConfig:
     mmap: bool = True
     device_layers: int = 0
     threads: int = 2
+    unified: bool = False
+    repack: bool = True
 
 
-@dataclass(frozen=True)
-class Need:
-    """Memory of a candidate, line by line, in bytes. ``total_bytes`` is their sum."""
+class NeedBasis(StrEnum):
+    """Where the figures of a need come from."""
+
+    FORMULA = "formula"
+    ORACLE = "oracle"
+    MEASURED = "measured"
+
+
+class Need(NamedTuple):
+    """Memory of a candidate, line by line, in bytes. ``total_bytes`` is their sum.
+
+    Attributes:
+        basis: The closed form, the library's own dry run, or what it reported for a real load.
+    """
 
     weights_bytes: int
     kv_bytes: int
@@ -180,6 +245,7 @@ class Need:
     output_bytes: int
     base_bytes: int
     residual_bytes: int
+    basis: NeedBasis = NeedBasis.FORMULA
 
     @property
     def total_bytes(self) -> int:
@@ -195,8 +261,7 @@ class Need:
         )
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """Predicted figures; ``None`` where nothing is known. ``basis`` is ``hypothesis`` until measured here."""
 
     ttft_s: float | None
@@ -206,14 +271,18 @@ class Prediction:
     basis: str = "hypothesis"
 
 
-@dataclass(frozen=True)
-class Candidate:
+_NOTHING: Mapping[str, str | int | float] = MappingProxyType({})
+
+
+class Candidate(NamedTuple):
     """A configuration with its need, prediction and verdict.
 
     Attributes:
+        need: The figures that decide: those of the library's dry run where there are any, else the closed form.
         reason: Code of the first rule that rejects it, or of why it was chosen; texts live in the catalogue
             under ``plan.<reason>``.
         reason_params: Values for that text.
+        formula: The closed form beside ``need``, ``None`` when it does not cover the architecture.
     """
 
     config: RunConfig
@@ -222,17 +291,23 @@ class Candidate:
     prediction: Prediction
     fits: bool
     reason: str
-    reason_params: Mapping[str, str | int | float] = field(default_factory=dict)
+    reason_params: Mapping[str, str | int | float] = _NOTHING
+    formula: Need | None = None
 
 
 @dataclass(frozen=True)
 class Pins:
-    """What the user fixed. ``None`` means free. A pin is never overridden."""
+    """What the user fixed. ``None`` means free. A pin is never overridden.
+
+    Attributes:
+        override: The user insists on the pinned configuration although it eats into the reserve. Recorded.
+    """
 
     model_id: str | None = None
     context: int | None = None
     sequences: int | None = None
     kv_type: KvType | None = None
+    override: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,6 +318,7 @@ class Plan:
         chosen: Index into ``candidates``, or ``None`` when nothing fits.
         unblock_bytes: When nothing fits: bytes missing for the cheapest candidate, else 0.
         ladder: Indices of the fitting candidates to step down to from the choice, next rung first.
+        needed_context: Tokens that the task needs, prompt and answer together: why the context is what it is.
     """
 
     profile: Profile
@@ -253,6 +329,7 @@ class Plan:
     chosen: int | None
     unblock_bytes: int = 0
     ladder: tuple[int, ...] = ()
+    needed_context: int = 0
 
     @property
     def choice(self) -> Candidate | None:
@@ -347,6 +424,7 @@ class LoadedModel:
         load_s: Duration of the load.
         anonymous_bytes: Growth of private memory measured in the worker, 0 where it cannot be read.
         file_bytes: Growth of file-backed memory.
+        reported: Sizes of the buffers that the library itself reported for this load, ``None`` when it told none.
     """
 
     model_id: str
@@ -356,3 +434,4 @@ class LoadedModel:
     load_s: float
     anonymous_bytes: int
     file_bytes: int
+    reported: Need | None = None

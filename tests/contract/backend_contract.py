@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from pathlib import Path
 
@@ -83,7 +82,7 @@ class BackendContract:
         first = backend.load(path, config)
         assert (first.model_id, first.context, first.sequences) == ("contract", 1024, 1)
         assert first.vocabulary > 1000
-        assert backend.load(path, dataclasses.replace(config, context=512)).context == 512
+        assert backend.load(path, config._replace(context=512)).context == 512
 
     def test_missing_file_is_refused_and_leaves_nothing_loaded(
         self, backend: Backend, path: Path, config: RunConfig

@@ -73,9 +73,9 @@ def test_need_grows_with_context_sequences_and_ubatch(
     base = RunConfig("m", context, sequences=sequences, ubatch=ubatch, flash_attention=flash)
     need = estimate(spec, base)
     for larger in (
-        replace(base, context=context + more[0]),
-        replace(base, sequences=sequences + more[1]),
-        replace(base, ubatch=ubatch + more[2]),
+        base._replace(context=context + more[0]),
+        base._replace(sequences=sequences + more[1]),
+        base._replace(ubatch=ubatch + more[2]),
     ):
         grown = estimate(spec, larger)
         assert grown.total_bytes >= need.total_bytes

@@ -292,7 +292,11 @@ class PlanService(Protocol):
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """One line of the model list: a catalogue entry, an installed file, or both."""
+    """One line of the model list: a catalogue entry, an installed file, or both.
+
+    Attributes:
+        base: Id of the model that this one was made from by quantizing again on this device, else ``None``.
+    """
 
     model_id: str
     family: str
@@ -303,6 +307,7 @@ class ModelInfo:
     installed: bool
     starter: bool
     path: str | None
+    base: str | None = None
 
 
 class ModelService(Protocol):

@@ -12,6 +12,8 @@ from muniment_runtime.contracts import (
     GenerateResult,
     KvType,
     LoadedModel,
+    Need,
+    NeedBasis,
     NextField,
     RunConfig,
     Segment,
@@ -24,6 +26,8 @@ __all__ = [
     "loaded_from_json",
     "loaded_to_json",
     "member",
+    "need_from_json",
+    "need_to_json",
     "request_from_json",
     "request_to_json",
     "result_from_json",
@@ -106,6 +110,8 @@ def config_to_json(config: RunConfig) -> dict[str, object]:
         "mmap": config.mmap,
         "device_layers": config.device_layers,
         "threads": config.threads,
+        "unified": config.unified,
+        "repack": config.repack,
     }
 
 
@@ -126,6 +132,31 @@ def config_from_json(data: Mapping[str, object]) -> RunConfig:
         mmap=member(data, "mmap", bool),
         device_layers=member(data, "device_layers", int),
         threads=member(data, "threads", int),
+        unified=member(data, "unified", bool),
+        repack=member(data, "repack", bool),
+    )
+
+
+def need_to_json(need: Need) -> dict[str, object]:
+    """Return the need, line by line, as a plain object."""
+    return {**need._asdict(), "basis": str(need.basis)}
+
+
+def need_from_json(data: Mapping[str, object]) -> Need:
+    """Return the need of a plain object."""
+    try:
+        basis = NeedBasis(member(data, "basis", str))
+    except ValueError:
+        raise KnownError("E-WORKER-PROTOCOL") from None
+    return Need(
+        weights_bytes=member(data, "weights_bytes", int),
+        kv_bytes=member(data, "kv_bytes", int),
+        recurrent_bytes=member(data, "recurrent_bytes", int),
+        compute_bytes=member(data, "compute_bytes", int),
+        output_bytes=member(data, "output_bytes", int),
+        base_bytes=member(data, "base_bytes", int),
+        residual_bytes=member(data, "residual_bytes", int),
+        basis=basis,
     )
 
 
@@ -139,6 +170,7 @@ def loaded_to_json(loaded: LoadedModel) -> dict[str, object]:
         "load_s": loaded.load_s,
         "anonymous_bytes": loaded.anonymous_bytes,
         "file_bytes": loaded.file_bytes,
+        "reported": None if loaded.reported is None else need_to_json(loaded.reported),
     }
 
 
@@ -152,6 +184,7 @@ def loaded_from_json(data: Mapping[str, object]) -> LoadedModel:
         load_s=member(data, "load_s", float),
         anonymous_bytes=member(data, "anonymous_bytes", int),
         file_bytes=member(data, "file_bytes", int),
+        reported=None if data.get("reported") is None else need_from_json(member(data, "reported", dict)),
     )
 
 

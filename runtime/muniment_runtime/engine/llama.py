@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_runtime.contracts import Clock, KvType, LoadedModel, RunConfig
+from muniment_runtime.contracts import Clock, LoadedModel, RunConfig
 from muniment_runtime.engine.library import Library
 from muniment_runtime.engine.memory import resident
 from muniment_runtime.engine.tokens import Tokenizer
@@ -182,7 +182,7 @@ class LlamaModel:
         params = api.llama_model_default_params()
         params.n_gpu_layers = config.device_layers
         params.load_mode = api.LLAMA_LOAD_MODE_MMAP if config.mmap else api.LLAMA_LOAD_MODE_NONE
-        params.use_extra_bufts = extra_buffers
+        params.use_extra_bufts = extra_buffers and config.repack
         model = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
         if not model:
             raise self._load_error(config)
@@ -191,8 +191,8 @@ class LlamaModel:
     def _create_context(self, config: RunConfig) -> Any:
         api = self._api
         params = api.llama_context_default_params()
-        # Every sequence has its own cells (not unified): one long request cannot starve the others.
-        params.kv_unified = False
+        # Not unified: every sequence has its own cells, so that one long request cannot starve the others.
+        params.kv_unified = config.unified
         params.n_seq_max = config.sequences
         params.n_ctx = config.context * config.sequences
         params.n_batch = min(config.batch, params.n_ctx)
@@ -204,7 +204,7 @@ class LlamaModel:
         params.flash_attn_type = (
             api.LLAMA_FLASH_ATTN_TYPE_ENABLED if config.flash_attention else api.LLAMA_FLASH_ATTN_TYPE_DISABLED
         )
-        kv_type = {KvType.F16: api.GGML_TYPE_F16, KvType.Q8_0: api.GGML_TYPE_Q8_0}[config.kv_type]
+        kv_type = getattr(api, f"GGML_TYPE_{config.kv_type.name}")
         params.type_k = kv_type
         params.type_v = kv_type
         params.n_threads = config.threads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from muniment_resources.errors import BugError
 from muniment_resources.units import MIB, format_bytes
@@ -131,7 +130,7 @@ class _Judge:
             return [_pinned_out(self._candidate(spec, single), would_fit=False)]
         if spec.template is None:
             bare = self._candidate(spec, single)
-            return [replace(bare, fits=False, reason="no_chat_template", reason_params={"model": spec.model_id})]
+            return [bare._replace(fits=False, reason="no_chat_template", reason_params={"model": spec.model_id})]
         return [
             self._candidate(spec, config)
             for config in configurations(spec, self._profile, self._pins, self._needed, self._threads)
@@ -156,8 +155,7 @@ class _Judge:
 
 
 def _pinned_out(candidate: Candidate, *, would_fit: bool) -> Candidate:
-    return replace(
-        candidate,
+    return candidate._replace(
         fits=False,
         reason="pinned_out",
         reason_params={
@@ -216,7 +214,7 @@ def _told(
     elif entry.parameters < best.parameters:
         reason = "smaller_than_chosen"
         params |= {"chosen": best.model_id}
-    return replace(candidate, reason=reason, reason_params=params)
+    return candidate._replace(reason=reason, reason_params=params)
 
 
 def _ladder(candidates: Sequence[Candidate], order: Sequence[int], start: int) -> tuple[int, ...]:
