@@ -14,6 +14,7 @@ from typing import Protocol
 
 from muniment_retrieval.model import Citation, DocumentInfo, Evidence, Passage, RenderedPage, Sentence
 from muniment_runtime.contracts import Headroom, LoadedModel, Pins, Plan, Profile
+from muniment_runtime.planner.demand import Demand
 
 __all__ = [
     "Answer",
@@ -276,9 +277,13 @@ class PlanService(Protocol):
         ...
 
     def plan(
-        self, profile: Profile = Profile.REALTIME, pins: Pins | None = None, headroom_bytes: int | None = None
+        self,
+        profile: Profile = Profile.REALTIME,
+        pins: Pins | None = None,
+        headroom_bytes: int | None = None,
+        demand: Demand | None = None,
     ) -> Plan:
-        """Plan for the installed models; ``headroom_bytes`` asks "what if".
+        """Plan for the installed models; ``headroom_bytes`` asks "what if", ``demand`` is what a question needs.
 
         Raises:
             KnownError: ``E-MODEL-NONE``.

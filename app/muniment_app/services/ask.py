@@ -27,7 +27,8 @@ from muniment_app.services.api import (
     Usage,
 )
 from muniment_app.services.model_host import ModelHost
-from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
+from muniment_app.services.plan import NEEDED_CONTEXT
+from muniment_app.services.prompting import MIN_EVIDENCE_TOKENS, RenderedPrompt, demand_for, render_answer_prompt
 from muniment_resources.errors import KnownError
 from muniment_retrieval.abstain import Abstention, judge, names_what_is_asked
 from muniment_retrieval.cite import CheckedAnswer, check_answer
@@ -42,6 +43,7 @@ from muniment_runtime.contracts import (
     Plan,
     Profile,
 )
+from muniment_runtime.planner.demand import Demand
 from muniment_runtime.planner.serialize import decision_record
 
 __all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "Evidencer"]
@@ -52,8 +54,6 @@ PASSAGES: Mapping[Profile, int] = MappingProxyType({Profile.REALTIME: 6, Profile
 """Most passages that the model reads. Measured page hits within one document: 150 of 156 short factual questions with
 6 and 151 with 8; 36 and 38 of 62 analyst questions; two passages less save a quarter of the time to the first word.
 """
-MIN_EVIDENCE_TOKENS = 256
-"""Below this a context cannot hold even one passage beside the question."""
 
 
 class Evidencer(LibraryService, Protocol):
@@ -144,7 +144,7 @@ class Asking:
             return self._not_found(run, "E-ANSWER-NOTHING-FOUND")
         self._stop_if(cancelled)
         on_event(AskEvent(AskPhase.PLANNING, passages=len(run.passages)))
-        plan = self._planner.plan(run.request.profile, run.request.pins)
+        plan = self._planner.plan(run.request.profile, run.request.pins, demand=self._demand(run))
         specs = {spec.model_id: spec for spec in self._specs()}
         receipt = self._audit("runtime.decision", decision_record(plan, tuple(specs.values())), {})
         choice = plan.choice
@@ -180,6 +180,11 @@ class Asking:
             },
             {},
         )
+
+    def _demand(self, run: _Run) -> Demand:
+        profile = run.request.profile
+        read = run.passages[: PASSAGES[profile]]
+        return demand_for(run.question, read, run.request.max_tokens, NEEDED_CONTEXT[profile])
 
     def _pack(self, run: _Run, template: str, context: int) -> None:
         """Choose the passages that fit beside the question and the answer, counted by the model's own tokenizer."""
