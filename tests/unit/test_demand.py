@@ -26,7 +26,7 @@ def test_demand_is_capped_by_the_profile_but_never_below_the_least() -> None:
     passages = ["x" * 2400] * 8
     assert demand_of([], passages, 100, 2048).needed == 2048
     assert demand_of([], passages, 100, 500).needed == demand_of([], passages, 100, 500).least == 1100
-    assert demand_of([], ["x"], 100, 500, least_evidence_tokens=256).least == 356
+    assert demand_of([], passages, 100, 4096, least_passages=3).least == 3100
     assert demand_of([], [], 100, 500).least == 100
 
 

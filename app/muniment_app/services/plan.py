@@ -34,8 +34,8 @@ NEEDED_CONTEXT: Mapping[Profile, int] = MappingProxyType(
 About five passages fit into 2,048 tokens, which a small model on two cores reads within half a minute; tasks without a
 person waiting take twice the evidence.
 """
-LEAST_CONTEXT = 1024
-"""Tokens for instructions, one long passage, question and answer, when no question is known."""
+LEAST_CONTEXT = 1536
+"""Tokens for instructions, three passages, question and answer, when no question is known."""
 
 _MAX_TRIALS = 8
 """Dry runs of one plan; what is then still open stands on the closed form and says so."""

@@ -21,6 +21,8 @@ MAX_QUOTE_TOKENS = 96
 """A printed line with figures takes about 40 tokens; a longer copy proves nothing more."""
 MIN_EVIDENCE_TOKENS = 256
 """Below this a context cannot hold even one passage beside the question."""
+LEAST_PASSAGES = 3
+"""Fewer passages miss the right page too often: a smaller model that reads more is the better choice then."""
 _TEMPLATE_TOKENS = 32
 """Marks of a chat template round two turns."""
 
@@ -78,4 +80,4 @@ def demand_for(question: str, passages: Sequence[Passage], max_tokens: int, cap_
     fixed = (prompt.system, prompt.user.format(question=question, passages=""), prompt.reply, prompt.answer)
     texts = [f"{passage.header}\n{passage.text}" for passage in passages]
     written = MAX_QUOTE_TOKENS + max_tokens + _TEMPLATE_TOKENS
-    return demand_of(fixed, texts, written, cap_tokens, MIN_EVIDENCE_TOKENS)
+    return demand_of(fixed, texts, written, cap_tokens, LEAST_PASSAGES)

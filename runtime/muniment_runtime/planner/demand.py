@@ -33,7 +33,7 @@ class Demand:
 
     Attributes:
         needed: All evidence that the task should read fits.
-        least: Below this not even one passage fits beside question and answer.
+        least: Below this the task is not worth trying: too few passages fit beside question and answer.
     """
 
     needed: int
@@ -47,7 +47,7 @@ def tokens_estimate(text: str) -> int:
 
 
 def demand_of(
-    prompt: Iterable[str], passages: Iterable[str], answer_tokens: int, cap_tokens: int, least_evidence_tokens: int = 0
+    prompt: Iterable[str], passages: Iterable[str], answer_tokens: int, cap_tokens: int, least_passages: int = 1
 ) -> Demand:
     """Return the demand of a question.
 
@@ -56,11 +56,11 @@ def demand_of(
         passages: The evidence, best first.
         answer_tokens: Upper bound of what the model may write.
         cap_tokens: The most that this profile reads; more evidence is left out, and counted.
-        least_evidence_tokens: Room for evidence below which nothing is asked.
+        least_passages: Passages below which nothing is asked.
     """
     fixed = sum(map(tokens_estimate, prompt)) + answer_tokens
     sizes = [tokens_estimate(text) for text in passages]
-    least = fixed + max([least_evidence_tokens, *sizes[:1]])
+    least = fixed + sum(sizes[:least_passages])
     return Demand(needed=max(least, min(fixed + sum(sizes), cap_tokens)), least=least)
 
 

@@ -69,18 +69,18 @@ def budget_lines(need: Need) -> list[Line]:
 def alternatives(plan: Plan) -> list[Candidate]:
     """Return the candidates that were not chosen and are worth telling about.
 
-    Candidates of one model with the same sequences, cache and verdict differ only in their context and the size of
-    their steps: one speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives.
+    Candidates of one model with the same cache and verdict differ only in context, sequences and the size of their
+    steps: one speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives.
     """
-    groups: dict[tuple[str, int, str, str], Candidate] = {}
+    groups: dict[tuple[str, str, str], Candidate] = {}
     for index, candidate in enumerate(plan.candidates):
         config = candidate.config
-        mark = (config.model_id, config.sequences, config.kv_type.value, candidate.reason)
+        mark = (config.model_id, config.kv_type.value, candidate.reason)
         if index != plan.chosen and (mark not in groups or _missing(candidate) < _missing(groups[mark])):
             groups[mark] = candidate
     if plan.choice is not None:
         config = plan.choice.config
-        groups.pop((config.model_id, config.sequences, config.kv_type.value, "not_best"), None)
+        groups.pop((config.model_id, config.kv_type.value, "not_best"), None)
     return list(groups.values())
 
 

@@ -203,7 +203,7 @@ class _Told:
     def _beaten(self, entry: Entry, best: Entry) -> tuple[str, Params]:
         params: dict[str, str | int | float] = {"model": entry.model_id, "context": entry.context}
         if over_time_budget(self._profile, entry):
-            seconds = (entry.ttft_us or 0) // 1_000_000
+            seconds = ((entry.ttft_us or 0) + 500_000) // 1_000_000
             budget = (TTFT_BUDGET_US[self._profile] or 0) // 1_000_000
             return "over_time_budget", {**params, "seconds": seconds, "budget": budget}
         if entry.parameters < best.parameters:

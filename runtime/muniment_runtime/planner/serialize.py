@@ -69,9 +69,10 @@ def _pins(pins: Pins) -> dict[str, object]:
         "context": pins.context,
         "sequences": pins.sequences,
         "kv_type": None if pins.kv_type is None else str(pins.kv_type),
-        "override": 1 if pins.override else None,
     }
-    return {name: value for name, value in values.items() if value is not None}
+    pinned = {name: value for name, value in values.items() if value is not None}
+    # Insisting on nothing means nothing, so it is not recorded either.
+    return {**pinned, "override": 1} if pinned and pins.override else pinned
 
 
 def _candidate_json(candidate: Candidate) -> dict[str, object]:
