@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from muniment_app.audit.events import FieldValue, clear_fields
 from muniment_resources.errors import BugError, KnownError
 from muniment_resources.i18n import LANGUAGES, Translator
 from muniment_runtime.contracts import (
@@ -456,3 +458,24 @@ def test_five_hundred_candidates() -> None:
     assert len(plan.candidates) > 500
     assert plan.choice is not None
     assert plan.choice.config.model_id == "model-059"
+
+
+def test_decision_of_a_container_and_a_requantized_model_may_stand_in_the_audit_log() -> None:
+    """Neither paths of control groups nor labels with spaces are codes; both occur."""
+    gib = 1 << 30
+    limits = [
+        Limit("memory_available", 9 * gib),
+        Limit("cgroup:/", 8 * gib),
+        Limit("cgroup:/user.slice/user-1000.slice", 7 * gib),
+    ]
+    coarse = replace(MEDIUM, model_id="medium-q2_k", quantization="Q2_K (from Q4_K_M)")
+    plan = make_plan([coarse, SMALL], build(limits, 16 * gib, []), Profile.REALTIME, Pins(), 2048, 512 * MIB)
+    record = decision_record(plan, [coarse, SMALL])
+    fields = clear_fields(cast("dict[str, FieldValue]", record))
+    assert replay(fields) == (plan.chosen, plan.ladder)
+    headroom = record["headroom"]
+    assert isinstance(headroom, dict)
+    names = [limit["name"] for limit in headroom["limits"]]
+    assert names == ["memory_available", "cgroup:1", "cgroup:2"]
+    assert headroom["binding"] == "cgroup:2"
+    assert "1000" not in json.dumps(record["headroom"])

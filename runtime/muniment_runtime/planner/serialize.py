@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Pins, Plan, Prediction, Profile, RunConfig
+from muniment_runtime.headroom.chain import split_name
 from muniment_runtime.planner.plan import RULES, microseconds
 from muniment_runtime.planner.rank import Entry, choose, rungs
 
 __all__ = ["Replayed", "decision_record", "plan_json", "replay"]
 
 _RECORD_VERSION = 2
+_NO_CODE = re.compile(r"[^A-Za-z0-9._:+=%,-]+")
 _NEED_LINES = (
     "weights_bytes",
     "kv_bytes",
@@ -120,11 +124,7 @@ def decision_record(plan: Plan, specs: Sequence[ModelSpec], running: RunConfig |
     return {
         "version": _RECORD_VERSION,
         "profile": str(plan.profile),
-        "headroom": {
-            **_headroom_json(plan.headroom),
-            "total_bytes": plan.headroom.total_bytes,
-            "binding": plan.headroom.binding,
-        },
+        "headroom": _headroom_record(plan.headroom),
         "margin_bytes": plan.margin_bytes,
         "needed_context": plan.needed_context,
         "pins": _pins(plan.pins),
@@ -147,11 +147,33 @@ def decision_record(plan: Plan, specs: Sequence[ModelSpec], running: RunConfig |
     }
 
 
+def _headroom_record(headroom: Headroom) -> dict[str, object]:
+    """Return the headroom with codes for names: a control group is a path that may name a person, so it is numbered."""
+    codes: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for limit in headroom.limits:
+        key, detail = split_name(limit.name)
+        counts[key] += 1
+        codes[limit.name] = f"{key}:{counts[key]}" if detail else key
+    return {
+        "available_bytes": headroom.available_bytes,
+        "total_bytes": headroom.total_bytes,
+        "limits": [{"name": codes[limit.name], "bytes": limit.bytes} for limit in headroom.limits],
+        "binding": codes.get(headroom.binding, split_name(headroom.binding)[0]),
+        "pressure": str(headroom.pressure),
+    }
+
+
+def _code(label: str) -> str:
+    """Return a label in the characters that events hold in the clear."""
+    return _NO_CODE.sub("_", label).strip("_")
+
+
 def _candidate_record(candidate: Candidate, running: bool) -> dict[str, object]:
     config, formula = candidate.config, candidate.formula
     return {
         "model": config.model_id,
-        "quantization": candidate.quantization,
+        "quantization": _code(candidate.quantization),
         "context": config.context,
         "kv_type": str(config.kv_type),
         "sequences": config.sequences,
