@@ -149,9 +149,12 @@ def build_services(
         def start_backend() -> Backend:
             return WorkerBackend(inference.child())
 
-        host = ModelHost(start_backend, inference.close, record, time.monotonic)
-        plan = LocalPlanService(specs, probe or default_probe(), host.running, threads=physical_cores())
-        ask = Asking(library, plan, specs, host, record, time.monotonic)
+        threads = physical_cores()
+        trials = Trials(measurements, None, threads)
+        undo.callback(trials.close)
+        host = ModelHost(start_backend, inference.close, record, time.monotonic, XXX, YYY)
+        plan = LocalPlanService(specs, probe or default_probe(), host.running, host.config, trials, threads=threads)
+        ask = Asking(library, Loader(plan, specs, host, record), host, record, time.monotonic)
         closing = undo.pop_all()
 
     def close() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from muniment_app.services.trials import Trials
@@ -20,7 +21,7 @@ from muniment_runtime.contracts import (
 )
 from muniment_runtime.headroom.chain import released, what_if
 from muniment_runtime.planner.demand import Demand
-from muniment_runtime.planner.knowledge import NOTHING_KNOWN
+from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
 from muniment_runtime.planner.plan import default_margin, make_plan, open_questions
 from muniment_runtime.planner.prior import SpeedPrior
 
@@ -125,10 +126,9 @@ class LocalPlanService:
         headroom = self._live() if headroom_bytes is None else what_if(headroom_bytes)
         margin = default_margin(headroom, self._trials.spread_bytes() if self._trials else 0)
         running = self._running_config()
-        asks_left = _MAX_TRIALS if self._trials else 0
-        while True:
-            knowledge = self._trials.known(specs, running) if self._trials else NOTHING_KNOWN
-            plan = make_plan(
+
+        def make(knowledge: Knowledge) -> Plan:
+            return make_plan(
                 specs,
                 headroom,
                 profile,
@@ -140,13 +140,18 @@ class LocalPlanService:
                 demand.least,
                 knowledge,
             )
-            if self._trials is None or asks_left == 0:
-                return plan
+
+        if self._trials is None:
+            return make(replace(NOTHING_KNOWN, running=running))
+        for _ in range(_MAX_TRIALS):
+            knowledge = self._trials.known(specs, running)
+            plan = make(knowledge)
             asked = open_questions(plan, specs, self._threads, demand.least, knowledge)
             if not asked:
                 return plan
-            asks_left -= 1
-            self._trials.ask(specs, asked)
+            if not self._trials.ask(specs, asked):
+                break
+        return make(replace(self._trials.known(specs, running), probing=False))
 
     def running(self) -> LoadedModel | None:
         """Return what is loaded now, read back from the worker."""
