@@ -1,8 +1,8 @@
 """Quantizes a model file again with llama.cpp, inside the child process of that role.
 
-The library tells what it does only in its log, and has no way to be stopped: whoever wants it to stop ends the process.
-One line begins a tensor (``[  12/ 339] blk.0.attn_k.weight - [...], type = q5_0, ``), the next text ends it, in a dry run
-with the type that the tensor gets (``size = 0.53 MiB -> 0.43 MiB (q4_0)``, or ``size = 0.003 MiB`` when it stays as it is):
+The library tells what it does only in its log, and has no way to be stopped: whoever wants it to stop ends the
+process. One text begins a tensor (``[  12/ 339] blk.0.attn_k.weight - [...], type = q5_0, ``), another ends it, in a dry
+run with the type that it gets (``size = 0.53 MiB -> 0.43 MiB (q4_0)``, or ``size = 0.003 MiB`` when it stays as it is):
 ``llama_model_quantize_impl`` in ``src/llama-quant.cpp``.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_runtime.worker.protocol import Emit, Reply
+from muniment_runtime.worker.protocol import CANCELLED, Emit, Reply
 
 __all__ = ["NativeQuantizer", "QuantizeHandler", "open_quantizer", "tensor_begun", "tensor_type"]
 
@@ -37,7 +37,7 @@ def tensor_begun(line: str) -> tuple[str, str] | None:
 
 
 def tensor_type(line: str, before: str) -> str | None:
-    """Return the type that a tensor gets in a dry run, ``None`` for another text; without one named, it keeps ``before``."""
+    """Return the type that a tensor gets in a dry run, ``before`` when none is named; ``None`` for another text."""
     found = _END.match(line.rstrip("\n"))
     return None if found is None else found["type"] or before
 
@@ -155,7 +155,8 @@ class NativeQuantizer:
 def _write_failure(target: Path) -> str | None:
     """Return why nothing more can be written to a file, ``None`` when it can: C++ streams do not tell."""
     try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND)
+        # As text: the guard compares names.
+        descriptor = os.open(str(target), os.O_WRONLY | os.O_APPEND)
         try:
             os.write(descriptor, bytes(_PROBE_BYTES))
             os.fsync(descriptor)
@@ -182,7 +183,9 @@ class QuantizeHandler:
         self._target = target
 
     def handle(self, op: str, args: Mapping[str, object], emit: Emit, cancelled: Callable[[], bool]) -> Reply:
-        """Serve one request. ``cancelled`` is of no use here: the parent ends the process instead."""
+        """Serve one request. Once the library is at work, only the end of the process stops it."""
+        if cancelled():
+            raise KnownError(CANCELLED)
         source, file_type = args.get("source"), args.get("file_type")
         if not isinstance(source, str) or not isinstance(file_type, int):
             raise BugError("request without source or file_type")

@@ -48,9 +48,7 @@ OFFERED = (
 )
 """File types that can be made without an importance matrix and serve a purpose, smallest first."""
 
-_NEED_IMATRIX = frozenset(
-    {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "Q2_K_S"}
-)
+_NEED_IMATRIX = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "Q2_K_S"})
 
 _LARGEST_PERCENT = 97
 """A file that is smaller by less than this is not worth the quality that each pass costs."""
@@ -58,8 +56,8 @@ _LARGEST_PERCENT = 97
 BUFFER_BYTES = 32 * MIB
 """Rows that the library may hold at a time (``max_buf_size``).
 
-Measured with llama-cpp-python 0.3.36 on two cores, ``Q2_K``: the 0.5B model took 93 MiB of private memory and 5.7 s with
-this bound, 659 MiB and 8.6 s without; the file is the same.
+Measured with llama-cpp-python 0.3.36 on two cores, ``Q2_K``: the 0.5B model took 93 MiB of private memory and 5.7 s
+with this bound, 659 MiB and 8.6 s without; the file has the same size.
 """
 
 _PROCESS_BYTES = 64 * MIB
@@ -110,8 +108,8 @@ def requantized_id(base_id: str, file_type: str, distinct: str = "") -> str:
 def estimated_bytes(header: GgufHeader, types: Mapping[str, TensorType]) -> int:
     """Return the size of the file when each tensor has the given type.
 
-    Every tensor is padded, the last one too. The metadata keep their size, but for two numbers that are added where they
-    are missing.
+    Every tensor is padded, the last one too. The metadata keep their size, but for two numbers that are added where
+    they are missing.
     """
     total = header.data_offset
     for tensor in header.tensors:
@@ -142,10 +140,10 @@ def memory_bytes(header: GgufHeader) -> int:
 
 
 def made_type(header: GgufHeader, file_type: str) -> str:
-    """Return what a finished file really is: the type that was asked for if most weights of its layers are built on it.
+    """Return what a finished file is: the type that was asked for when most weights of its layers are built on it.
 
-    Otherwise the tensor type of most weights: rows that do not fit the asked type fell back to another one. Embeddings do
-    not count; in a small model they weigh more than all layers, and the library always gives them more bits.
+    Otherwise the tensor type of most weights: rows that do not fit the asked type fell back to another one. Embeddings
+    do not count; in a small model they weigh as much as all layers, and the library always gives them more bits.
     """
     matrices = [tensor for tensor in header.tensors if len(tensor.shape) > 1]
     layers = [tensor for tensor in matrices if tensor.name.startswith(_LAYER_PREFIX)]
@@ -157,8 +155,8 @@ def made_type(header: GgufHeader, file_type: str) -> str:
 
 
 def requantized_label(header: GgufHeader, file_type: str, base_quantization: str) -> str:
-    """Return the label of a finished file, such as ``Q2_K-from-Q4_K_M``: not the quality of ``Q2_K`` made from originals.
+    """Return the label of a finished file, such as ``Q2_K-from-Q4_K_M``: it is worse than ``Q2_K`` made from originals.
 
-    One word without spaces, so that it may stand in the audit log and in names of columns as it is.
+    One word without spaces, so that it may stand in the audit log as it is.
     """
     return f"{made_type(header, file_type)}-from-{base_quantization}"
