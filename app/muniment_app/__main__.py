@@ -13,6 +13,7 @@ _ROLES = {
     "inference-fake": "muniment_app.workers.inference",
     "document": "muniment_app.workers.document",
     "probe": "muniment_app.workers.probe",
+    "quantize": "muniment_app.workers.quantize",
 }
 _USAGE = 2
 

@@ -44,7 +44,10 @@ from muniment_runtime.contracts import HeadroomProbe, ModelSpec
 from muniment_runtime.headroom.probe import default_probe
 from muniment_runtime.model.catalogue import load_catalogue
 from muniment_runtime.model.fetch import ModelFetcher
+from muniment_runtime.model.quantizer import WorkerQuantizer
+from muniment_runtime.model.requantize import Requantizer
 from muniment_runtime.model.store import ModelStore
+from muniment_runtime.planner.plan import default_margin
 from muniment_runtime.worker.spawn import ProcessSpawner
 from muniment_runtime.worker.supervisor import Supervisor
 
@@ -69,6 +72,12 @@ def installed_specs(store: ModelStore) -> list[ModelSpec]:
         except (KnownError, OSError) as error:
             log.warning("model.left_out cause=%s", error if isinstance(error, KnownError) else type(error).__name__)
     return specs
+
+
+def memory_to_take(probe: HeadroomProbe) -> int:
+    """Return the bytes that work beside the model may take now: headroom less the reserve."""
+    headroom = probe.measure()
+    return headroom.available_bytes - default_margin(headroom)
 
 
 def open_audit(workspace: Workspace) -> AuditLog:
@@ -141,7 +150,14 @@ def build_services(
         catalogue = load_catalogue()
         store = ModelStore(home.models, catalogue)
         fetcher = ModelFetcher(store, catalogue, cache_folders=model_cache_folders(os.environ))
-        models = StoreModelService(store, catalogue, fetcher, record)
+        probe = probe or default_probe()
+        requantizer = Requantizer(
+            store,
+            functools.partial(WorkerQuantizer, spawner),
+            functools.partial(memory_to_take, probe),
+            physical_cores(),
+        )
+        models = StoreModelService(store, catalogue, fetcher, requantizer, record)
         specs: Callable[[], Sequence[ModelSpec]] = functools.partial(installed_specs, store)
 
         inference = Supervisor(spawner, inference_role)

@@ -338,6 +338,19 @@ class ModelService(Protocol):
         """
         ...
 
+    def requantize(
+        self, name: str, quantization: str, on_progress: Callable[[int, int], None], cancelled: Cancelled
+    ) -> ModelInfo:
+        """Make a smaller quantization of an installed model on this device, labelled as made from quantized weights.
+
+        Returns at once when it has been made already. Progress counts bytes of the base's weights.
+
+        Raises:
+            KnownError: ``E-MODEL-UNKNOWN``, ``E-MODEL-CHANGED``, ``E-QUANTIZE-TYPE``, ``E-QUANTIZE-DERIVED``,
+                ``E-QUANTIZE-LARGER``, ``E-QUANTIZE-MEMORY``, ``E-DISK-SPACE``, ``E-CANCELLED``, ``E-QUANTIZE-FAILED``.
+        """
+        ...
+
     def verify(self, name: str | None, on_progress: Callable[[int, int], None]) -> dict[str, bool]:
         """Hash installed files again; model id to whether it is intact."""
         ...
