@@ -78,7 +78,10 @@ class KvType(StrEnum):
     @property
     def quantized(self) -> bool:
         """Whether elements are stored in blocks; V then needs flash attention."""
-        return self not in (KvType.F32, KvType.F16, KvType.BF16)
+        return self not in _PLAIN_KV
+
+
+_PLAIN_KV = frozenset({KvType.F32, KvType.F16, KvType.BF16})
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from muniment_runtime.contracts import (
 from muniment_runtime.headroom.chain import released, what_if
 from muniment_runtime.planner.demand import Demand
 from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
+from muniment_runtime.planner.needs import Needs
 from muniment_runtime.planner.plan import default_margin, make_plan, open_questions
 from muniment_runtime.planner.prior import SpeedPrior
 
@@ -77,6 +78,7 @@ class LocalPlanService:
         self._running = running
         self._running_config = running_config
         self._trials = trials
+        self._needs = Needs()
         self._lock = threading.Lock()
         self._threads = threads
         self._prior = prior or SpeedPrior()
@@ -139,6 +141,7 @@ class LocalPlanService:
                 self._threads,
                 demand.least,
                 knowledge,
+                self._needs,
             )
 
         if self._trials is None:

@@ -9,7 +9,8 @@ from muniment_resources.units import format_bytes
 from muniment_runtime.contracts import Headroom, KvType, ModelSpec, Need, Pins, Prediction, Profile, RunConfig
 from muniment_runtime.planner.candidates import configurations, smallest
 from muniment_runtime.planner.knowledge import Knowledge
-from muniment_runtime.planner.need import estimate, kv_fits_type
+from muniment_runtime.planner.need import kv_fits_type
+from muniment_runtime.planner.needs import Needs
 from muniment_runtime.planner.prior import SpeedModel, SpeedPrior
 
 __all__ = ["RULES", "Judge", "Judged", "Params"]
@@ -63,7 +64,9 @@ class Judge:
         prior: SpeedPrior,
         threads: int,
         knowledge: Knowledge,
+        needs: Needs,
     ) -> None:
+        self._needs = needs
         self._bound_bytes = headroom.available_bytes - margin_bytes
         self._profile = profile
         self._pins = pins
@@ -150,11 +153,15 @@ class Judge:
         config = smallest(spec, self._pins, self._least, self._threads)
         if not spec.supported or not kv_fits_type(spec, config.kv_type):
             return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, reason, params)
-        need = estimate(spec, config, self._residual(spec))
+        need = self._formula(spec, config)
         return Judged(spec, config, need, need, speed.predict(config), reason, params)
 
     def _residual(self, spec: ModelSpec) -> int:
         return self._knowledge.residual_bytes.get(spec.architecture, 0)
+
+    def _formula(self, spec: ModelSpec, config: RunConfig) -> Need:
+        need, residual = self._needs.of(spec, config), self._residual(spec)
+        return need._replace(residual_bytes=residual) if residual else need
 
     def _judged(self, spec: ModelSpec, config: RunConfig, speed: SpeedModel) -> Judged:
         residual = self._residual(spec)
@@ -163,7 +170,7 @@ class Judge:
             if not kv_fits_type(spec, config.kv_type):
                 unfit: Params = {"model": spec.model_id, "kv_type": str(config.kv_type)}
                 return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, "kv_type_unavailable", unfit)
-            formula = estimate(spec, config, residual)
+            formula = self._formula(spec, config)
         known = self._knowledge.dry_runs.get(config)
         need = formula if known is None else known._replace(residual_bytes=residual)
         reason, params = self._verdict(spec, config, need)

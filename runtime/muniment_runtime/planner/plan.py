@@ -10,6 +10,7 @@ from muniment_resources.units import MIB, format_bytes
 from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, NeedBasis, Pins, Plan, Profile, RunConfig
 from muniment_runtime.planner.judge import RULES, Judge, Judged, Params
 from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
+from muniment_runtime.planner.needs import Needs
 from muniment_runtime.planner.prior import SpeedPrior
 from muniment_runtime.planner.rank import TTFT_BUDGET_US, Choice, Entry, choose, over_time_budget, rungs
 
@@ -42,6 +43,7 @@ def make_plan(
     threads: int = 2,
     least_context: int | None = None,
     knowledge: Knowledge = NOTHING_KNOWN,
+    needs: Needs | None = None,
 ) -> Plan:
     """Choose a configuration.
 
@@ -61,12 +63,16 @@ def make_plan(
         least_context: Tokens below which the task cannot be done at all; between this and ``needed_context`` passages
             are left out. By default nothing may be left out.
         knowledge: Dry runs, corrections and what runs now.
+        needs: Closed-form needs that were computed before; they change nothing but the time.
     """
+    needs = needs or Needs()
     by_id = {spec.model_id: spec for spec in specs}
     if len(by_id) != len(specs):
         raise BugError("two models share an id")
     least = needed_context if least_context is None else min(least_context, needed_context)
-    judge = Judge(headroom, profile, pins, needed_context, least, margin, priors or SpeedPrior(), threads, knowledge)
+    judge = Judge(
+        headroom, profile, pins, needed_context, least, margin, priors or SpeedPrior(), threads, knowledge, needs
+    )
     judged = [item for model_id in sorted(by_id) for item in judge.model(by_id[model_id])]
     entries = [_entry(item, needed_context, knowledge.running) for item in judged]
     choice = choose(profile, entries, headroom.available_bytes, margin, pins.override and _pinned(pins))
@@ -75,7 +81,7 @@ def make_plan(
     missing = [int(item.params["missing_bytes"]) for item in judged if item.reason == "needs_more_memory"]
     if choice.chosen is None and _pinned(pins):
         free = make_plan(
-            specs, headroom, profile, Pins(), needed_context, margin, priors, threads, least_context, knowledge
+            specs, headroom, profile, Pins(), needed_context, margin, priors, threads, least_context, knowledge, needs
         ).choice
         if free is not None:
             candidates.append(_would_fit(free))
@@ -113,6 +119,7 @@ def open_questions(
         SpeedPrior(),
         threads,
         knowledge,
+        Needs(),
     )
     asked = [config for spec in specs for config in judge.questions(spec)]
     if asked or not knowledge.probing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muniment_runtime.contracts import ModelSpec, Prediction, RunConfig
+from muniment_runtime.contracts import KvType, ModelSpec, Prediction, RunConfig
 from muniment_runtime.planner.need import kv_row_bytes, ubatch_tokens
 
 __all__ = ["SpeedModel", "SpeedPrior", "active_parameters"]
@@ -57,6 +57,7 @@ class SpeedModel:
         self._read_s = spec.weights_bytes / prior.bandwidth_bytes_per_s
         self._step_s = self._read_s * share
         self._layers = spec.layers
+        self._row_bytes: dict[KvType, int] = {}
         self._known: dict[tuple[object, ...], Prediction] = {}
 
     def predict(self, config: RunConfig) -> Prediction:
@@ -74,10 +75,12 @@ class SpeedModel:
         read_s = -(-tokens // batch) * self._read_s + operations / (
             self._prior.operations_per_s * max(1, config.threads)
         )
-        row = sum(
-            kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, layer.v_elements)
-            for layer in self._layers
-        )
+        row = self._row_bytes.get(config.kv_type)
+        if row is None:
+            row = self._row_bytes[config.kv_type] = sum(
+                kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, layer.v_elements)
+                for layer in self._layers
+            )
         tpot_s = self._step_s + config.sequences * row * tokens / self._prior.bandwidth_bytes_per_s
         return Prediction(
             ttft_s=round(read_s + tpot_s, 6),
