@@ -75,6 +75,32 @@ def register(group: click.Group, cli: Cli) -> None:
             cli.progress_done()
             cli.say(cli.text("model.added", name=model.model_id, size=format_bytes(model.size_bytes)))
 
+    @models.command("verify", help=cli.text("help.models_verify"))
+    @click.argument("name", required=False)
+    @json_option(cli)
+    def verify(name: str | None, as_json: bool) -> None:
+        with cli.guarded(as_json):
+            result = cli.services.models.verify(name, lambda done, total: show_bytes(cli, name or "", done, total))
+            cli.progress_done()
+            if as_json:
+                cli.emit({"models": result})
+            else:
+                for model_id, intact in result.items():
+                    cli.say(cli.text("model.intact" if intact else "model.damaged", name=model_id))
+        if not all(result.values()):
+            raise SystemExit(int(ExitCode.ERROR))
+
+    @models.command("remove", help=cli.text("help.models_remove"))
+    @click.argument("name")
+    def remove(name: str) -> None:
+        with cli.guarded():
+            cli.services.models.remove(name)
+            cli.say(cli.text("model.removed", name=name))
+
+    _register_requantize(models, cli)
+
+
+def _register_requantize(models: click.Group, cli: Cli) -> None:
     @models.command("requantize", help=cli.text("help.models_requantize"))
     @click.argument("name")
     @click.argument("type_", metavar="TYPE")
@@ -100,25 +126,3 @@ def register(group: click.Group, cli: Cli) -> None:
             asked = type_.strip().upper()
             if not model.quantization.startswith(f"{asked}-"):
                 cli.say(cli.text("model.fell_back", made=model.quantization.partition("-")[0], asked=asked))
-
-    @models.command("verify", help=cli.text("help.models_verify"))
-    @click.argument("name", required=False)
-    @json_option(cli)
-    def verify(name: str | None, as_json: bool) -> None:
-        with cli.guarded(as_json):
-            result = cli.services.models.verify(name, lambda done, total: show_bytes(cli, name or "", done, total))
-            cli.progress_done()
-            if as_json:
-                cli.emit({"models": result})
-            else:
-                for model_id, intact in result.items():
-                    cli.say(cli.text("model.intact" if intact else "model.damaged", name=model_id))
-        if not all(result.values()):
-            raise SystemExit(int(ExitCode.ERROR))
-
-    @models.command("remove", help=cli.text("help.models_remove"))
-    @click.argument("name")
-    def remove(name: str) -> None:
-        with cli.guarded():
-            cli.services.models.remove(name)
-            cli.say(cli.text("model.removed", name=name))

@@ -1,9 +1,9 @@
 """Quantizes a model file again with llama.cpp, inside the child process of that role.
 
 The library tells what it does only in its log, and has no way to be stopped: whoever wants it to stop ends the
-process. One text begins a tensor (``[  12/ 339] blk.0.attn_k.weight - [...], type = q5_0, ``), another ends it, in a dry
-run with the type that it gets (``size = 0.53 MiB -> 0.43 MiB (q4_0)``, or ``size = 0.003 MiB`` when it stays as it is):
-``llama_model_quantize_impl`` in ``src/llama-quant.cpp``.
+process. One text begins a tensor (``[  12/ 339] blk.0.attn_k.weight - [...], type = q5_0, ``), another ends it, in a
+dry run with the type that it gets (``size = 0.53 MiB -> 0.43 MiB (q4_0)``, or ``size = 0.003 MiB`` when it stays as it
+is): ``llama_model_quantize_impl`` in ``src/llama-quant.cpp``.
 """
 
 from __future__ import annotations
