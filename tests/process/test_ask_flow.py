@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -14,9 +16,10 @@ from muniment_app.services.api import Answer, AnswerStatus, AskEvent, AskPhase, 
 from muniment_resources.errors import KnownError
 from muniment_resources.samples import sample_paths
 from muniment_retrieval.model import Support
-from muniment_runtime.contracts import Pins
-from muniment_runtime.headroom.chain import what_if
+from muniment_runtime.contracts import Limit, Pins
+from muniment_runtime.headroom.chain import build, what_if
 from muniment_runtime.headroom.probe import FixedProbe
+from muniment_runtime.planner.serialize import replay
 from tests.helpers.real_services import MODEL_ID, real_services, reply
 
 QUESTION = "Until when does the revolving credit facility run?"
@@ -156,6 +159,33 @@ def test_pin_that_no_model_meets_is_refused_without_talk_of_memory(opened: Open)
     _index(services, REPORT)
     answer = _ask(services, pins=Pins(context=1 << 18))
     assert (answer.status, answer.reason) == (AnswerStatus.REFUSED, "E-PLAN-UNUSABLE")
+
+
+def test_a_pin_that_does_not_fit_runs_only_when_the_user_insists_and_that_is_recorded(opened: Open) -> None:
+    services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(what_if(400 << 20)))
+    _index(services, REPORT)
+    pins = Pins(model_id=MODEL_ID)
+    assert _ask(services, pins=pins).status is AnswerStatus.REFUSED
+    answer = _ask(services, pins=replace(pins, override=True))
+    assert answer.status is AnswerStatus.ANSWERED
+    assert answer.plan is not None
+    assert answer.plan.reason == "overridden"
+    decisions = [event for event in services.audit.events(0, 100) if event.type == "runtime.decision"]
+    assert [event.fields["pins"] for event in decisions] == [
+        {"model": MODEL_ID, "override": 1},
+        {"model": MODEL_ID},
+    ]
+    assert [replay(event.fields).chosen for event in decisions] == [decisions[0].fields["chosen"], None]
+
+
+def test_inside_a_limited_container_questions_are_answered_and_no_path_is_recorded(opened: Open) -> None:
+    limits = [Limit("memory_available", 9 << 30), Limit("cgroup:/docker/4f2a", 4 << 30)]
+    services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(build(limits, 8 << 30, [])))
+    _index(services, REPORT)
+    assert _ask(services).status is AnswerStatus.ANSWERED
+    (decision,) = [event for event in services.audit.events(0, 100) if event.type == "runtime.decision"]
+    assert "docker" not in json.dumps(dict(decision.fields))
+    assert replay(decision.fields).chosen == decision.fields["chosen"]
 
 
 def test_pinned_model_that_is_not_there_is_a_known_error(opened: Open) -> None:

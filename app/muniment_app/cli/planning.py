@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import click
 
-from muniment_app.cli.context import Cli, ExitCode, json_option, model_option, profile_option
+from muniment_app.cli.context import (
+    Cli,
+    ExitCode,
+    context_option,
+    json_option,
+    model_option,
+    override_option,
+    profile_option,
+)
 from muniment_app.cli.table import columns
 from muniment_resources.i18n import Translator
 from muniment_resources.units import format_bytes, parse_bytes
@@ -145,11 +153,11 @@ def register(group: click.Group, cli: Cli) -> None:
     @group.command("plan", help=cli.text("help.plan"))
     @profile_option(cli)
     @model_option(cli)
-    @click.option("--context", type=click.IntRange(min=256), help=cli.text("help.context"))
+    @context_option(cli)
     @click.option("--sequences", type=click.IntRange(1, 256), help=cli.text("help.sequences"))
     @click.option("--kv-type", type=click.Choice([kv.value for kv in KvType]), help=cli.text("help.kv_type"))
     @click.option("--headroom", type=SIZE, help=cli.text("help.headroom"))
-    @click.option("--override", is_flag=True, help=cli.text("help.override"))
+    @override_option(cli)
     @json_option(cli)
     def plan(
         profile: str,
