@@ -57,6 +57,7 @@ from muniment_runtime.contracts import (
     RunConfig,
 )  # fmt: skip
 from muniment_runtime.planner.demand import Demand
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
 MIB = 1 << 20
 PAGE_PT = (595.0, 842.0)
@@ -189,6 +190,7 @@ class Fake:
         self.loaded: LoadedModel | None = LoadedModel(
             "qwen2.5-coder-1.5b-instruct", 8192, 1, 151_936, 1.4, 389 * MIB, 1066 * MIB
         )
+        self.residuals = {ResidualKey("qwen2", "llama_cpp", "linux"): Residual(5, 3 * MIB, 11 * MIB)}
         self.report = AuditReport(True, 1284, 3, None, 0)
         self.total = 1284
         self.rendered: list[tuple[str, int, float]] = []
@@ -354,6 +356,9 @@ class _Plan(_Part):
 
     def running(self) -> LoadedModel | None:
         return self.fake.loaded
+
+    def learned(self) -> dict[ResidualKey, Residual]:
+        return dict(self.fake.residuals)
 
 
 class _Models(_Part):

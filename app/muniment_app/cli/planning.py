@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -20,6 +20,7 @@ from muniment_resources.i18n import Translator
 from muniment_resources.units import format_bytes, parse_bytes
 from muniment_runtime.contracts import Candidate, KvType, Need, NeedBasis, Pins, Plan, Profile
 from muniment_runtime.planner.explain import Line, alternatives, budget, explain, limit_lines, rejected_lines
+from muniment_runtime.planner.residual import Residual, ResidualKey
 from muniment_runtime.planner.serialize import plan_json
 
 __all__ = ["SIZE", "plan_text", "register"]
@@ -44,8 +45,8 @@ class _Size(click.ParamType[int]):
 SIZE = _Size()
 
 
-def plan_text(plan: Plan, translator: Translator) -> list[str]:
-    """Return the plan for people: memory, choice, need in bytes, expectation, and one table of all candidates.
+def plan_text(plan: Plan, translator: Translator, learned: Mapping[ResidualKey, Residual] | None = None) -> list[str]:
+    """Return the plan for people: memory, choice, need in bytes, expectation, candidates, and what loads have taught.
 
     The sentences are those of ``explain``; limits, need and candidates, which are rows, stand in columns.
     """
@@ -60,6 +61,7 @@ def plan_text(plan: Plan, translator: Translator) -> list[str]:
         "need": _need(plan, plan.choice, translator) if plan.choice else [],
         "expectation": _sentences(expectation, translator),
         "candidates": _candidates(plan, translator),
+        "learned": _learned(learned or {}, translator),
     }
     text: list[str] = []
     for name, content in sections.items():
@@ -133,6 +135,24 @@ def _candidates(plan: Plan, translator: Translator) -> list[str]:
     return columns([heading, *rows], right=(2, 4, 5, 6)) if rows else []
 
 
+def _learned(residuals: Mapping[ResidualKey, Residual], translator: Translator) -> list[str]:
+    heading = tuple(translator.text(f"cli.column.{name}") for name in ("architecture", "loads", "typical", "high"))
+    rows = [
+        (
+            f"{key.architecture}, {key.backend}, {key.system}",
+            str(residual.samples),
+            _signed(residual.typical_bytes),
+            _signed(residual.high_bytes),
+        )
+        for key, residual in sorted(residuals.items())
+    ]
+    return columns([heading, *rows], right=(1, 2, 3)) if rows else []
+
+
+def _signed(size_bytes: int) -> str:
+    return f"+{format_bytes(size_bytes)}" if size_bytes > 0 else format_bytes(size_bytes)
+
+
 def _row(candidate: Candidate, translator: Translator) -> tuple[str, ...]:
     config, need_bytes, ttft_s = candidate.config, candidate.need.total_bytes, candidate.prediction.ttft_s
     return (
@@ -173,9 +193,9 @@ def register(group: click.Group, cli: Cli) -> None:
             pins = Pins(model, context, sequences, None if kv_type is None else KvType(kv_type), override)
             result = cli.services.plan.plan(Profile(profile), pins, headroom)
             if as_json:
-                cli.emit(plan_json(result))
+                cli.emit(plan_json(result, cli.services.plan.learned()))
             else:
-                for line in plan_text(result, cli.translator):
+                for line in plan_text(result, cli.translator, cli.services.plan.learned()):
                     cli.say(line)
         if result.chosen is None:
             raise SystemExit(int(ExitCode.NOTHING_FITS))

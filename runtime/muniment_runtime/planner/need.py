@@ -228,8 +228,7 @@ class NeedModel:
                 + per_row * rows
                 + per_stored_cell * cells * streams
             )
-            if peak > compute_bytes:
-                compute_bytes = peak
+            compute_bytes = max(compute_bytes, peak)
         weights = spec.weights_bytes
         if config.repack:
             weights += spec.repack_bytes if config.mmap else spec.tied_copy_bytes

@@ -12,6 +12,7 @@ from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Pin
 from muniment_runtime.headroom.chain import split_name
 from muniment_runtime.planner.plan import RULES, microseconds
 from muniment_runtime.planner.rank import Entry, choose, rungs
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
 __all__ = ["Replayed", "decision_record", "plan_json", "replay"]
 
@@ -35,8 +36,13 @@ class Replayed(NamedTuple):
     ladder: tuple[int, ...]
 
 
-def plan_json(plan: Plan) -> dict[str, object]:
-    """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates."""
+def plan_json(plan: Plan, learned: Mapping[ResidualKey, Residual] | None = None) -> dict[str, object]:
+    """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates.
+
+    Args:
+        plan: The plan.
+        learned: How far earlier loads were off.
+    """
     candidates = [_candidate_json(candidate) for candidate in plan.candidates]
     return {
         "profile": str(plan.profile),
@@ -48,6 +54,17 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "chosen": None if plan.chosen is None else candidates[plan.chosen],
         "unblock_bytes": plan.unblock_bytes,
         "ladder": [candidates[index] for index in plan.ladder],
+        "learned": [
+            {
+                "architecture": key.architecture,
+                "backend": key.backend,
+                "system": key.system,
+                "loads": residual.samples,
+                "typical_bytes": residual.typical_bytes,
+                "high_bytes": residual.high_bytes,
+            }
+            for key, residual in sorted((learned or {}).items())
+        ],
     }
 
 
