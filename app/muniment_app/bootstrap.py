@@ -13,6 +13,8 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from importlib import metadata
+from importlib.util import find_spec
 from typing import cast
 
 import psutil
@@ -22,14 +24,19 @@ from muniment_app.audit.events import EventType, FieldValue
 from muniment_app.audit.head import HeadFile
 from muniment_app.audit.log import AuditLog, SystemClock
 from muniment_app.audit.note import Ed25519Signer
+from muniment_app.services.admission import Unshared
 from muniment_app.services.api import Receipt, Record, Services
 from muniment_app.services.ask import Asking
 from muniment_app.services.audit import LogAuditService
+from muniment_app.services.learning import LoadLearner
 from muniment_app.services.library import DocumentService
+from muniment_app.services.loading import Loader
+from muniment_app.services.measurements import Measurements
 from muniment_app.services.model_host import ModelHost
 from muniment_app.services.models import StoreModelService
 from muniment_app.services.plan import LocalPlanService
 from muniment_app.services.reader import CagedReader
+from muniment_app.services.trials import Trials
 from muniment_app.workspace.keys import FileKeyStore
 from muniment_app.workspace.paths import Home, model_cache_folders
 from muniment_app.workspace.workspace import Workspace, open_workspace
@@ -39,12 +46,17 @@ from muniment_retrieval.search import Searcher
 from muniment_retrieval.store.library import Library
 from muniment_retrieval.store.stemming import Stemmer
 from muniment_runtime.backends.base import Backend
+from muniment_runtime.backends.prober import Prober
+from muniment_runtime.backends.probing import PROBE_ROLE
 from muniment_runtime.backends.worker import WorkerBackend
 from muniment_runtime.contracts import HeadroomProbe, ModelSpec
 from muniment_runtime.headroom.probe import default_probe
 from muniment_runtime.model.catalogue import load_catalogue
 from muniment_runtime.model.fetch import ModelFetcher
+from muniment_runtime.model.quantizer import WorkerQuantizer
+from muniment_runtime.model.requantize import Requantizer
 from muniment_runtime.model.store import ModelStore
+from muniment_runtime.planner.plan import default_margin
 from muniment_runtime.worker.spawn import ProcessSpawner
 from muniment_runtime.worker.supervisor import Supervisor
 
@@ -69,6 +81,27 @@ def installed_specs(store: ModelStore) -> list[ModelSpec]:
         except (KnownError, OSError) as error:
             log.warning("model.left_out cause=%s", error if isinstance(error, KnownError) else type(error).__name__)
     return specs
+
+
+def memory_to_take(probe: HeadroomProbe) -> int:
+    """Return the bytes that work beside the model may take now: headroom less the reserve."""
+    headroom = probe.measure()
+    return headroom.available_bytes - default_margin(headroom)
+
+
+def engine_version() -> str:
+    """Return name and version of the engine, by which dry runs are kept."""
+    try:
+        return f"llama-cpp-python {metadata.version('llama-cpp-python')}"
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def dry_runner(spawner: ProcessSpawner, role: str | None) -> Prober | None:
+    """Return what runs configurations dry, ``None`` where there is no engine to ask."""
+    if role is None or (role == PROBE_ROLE and find_spec("llama_cpp") is None):
+        return None
+    return Prober(spawner, role)
 
 
 def open_audit(workspace: Workspace) -> AuditLog:
@@ -101,6 +134,7 @@ def build_services(
     inference_role: str = INFERENCE_ROLE,
     translator: Translator | None = None,
     probe: HeadroomProbe | None = None,
+    probe_role: str | None = PROBE_ROLE,
 ) -> Services:
     """Open a workspace and wire everything that works on it.
 
@@ -111,6 +145,7 @@ def build_services(
         inference_role: Role of the inference child; tests give a scripted one.
         probe: Measures headroom; the machine's own by default.
         translator: Language of what is written for people, such as the report of an audit bundle.
+        probe_role: Role of the child that runs configurations dry; ``None`` plans by formula alone.
 
     Raises:
         KnownError: ``E-HOME``, ``E-WORKSPACE-*``, ``E-STORE-*``, ``E-AUDIT-*``.
@@ -141,7 +176,14 @@ def build_services(
         catalogue = load_catalogue()
         store = ModelStore(home.models, catalogue)
         fetcher = ModelFetcher(store, catalogue, cache_folders=model_cache_folders(os.environ))
-        models = StoreModelService(store, catalogue, fetcher, record)
+        probe = probe or default_probe()
+        requantizer = Requantizer(
+            store,
+            functools.partial(WorkerQuantizer, spawner),
+            functools.partial(memory_to_take, probe),
+            physical_cores(),
+        )
+        models = StoreModelService(store, catalogue, fetcher, requantizer, record)
         specs: Callable[[], Sequence[ModelSpec]] = functools.partial(installed_specs, store)
 
         inference = Supervisor(spawner, inference_role)
@@ -149,9 +191,20 @@ def build_services(
         def start_backend() -> Backend:
             return WorkerBackend(inference.child())
 
-        host = ModelHost(start_backend, inference.close, record, time.monotonic)
-        plan = LocalPlanService(specs, probe or default_probe(), host.running, threads=physical_cores())
-        ask = Asking(library, plan, specs, host, record, time.monotonic)
+        threads = physical_cores()
+        measurements = Measurements(home.measurements, engine_version())
+        trials = Trials(measurements, dry_runner(spawner, probe_role), threads)
+        undo.callback(trials.close)
+        host = ModelHost(
+            start_backend,
+            inference.close,
+            record,
+            time.monotonic,
+            Unshared(),
+            LoadLearner(measurements),
+        )
+        plan = LocalPlanService(specs, probe, host.running, host.config, trials, threads=threads)
+        ask = Asking(library, Loader(plan, specs, host, record), host, record, time.monotonic)
         closing = undo.pop_all()
 
     def close() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["GIB", "KIB", "MIB", "format_bytes"]
+import re
+
+__all__ = ["GIB", "KIB", "MIB", "format_bytes", "parse_bytes"]
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
+
+_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
 def format_bytes(size_bytes: int) -> str:
@@ -29,3 +33,18 @@ def format_bytes(size_bytes: int) -> str:
 def _scaled(size: int, unit: int) -> str:
     value = size / unit
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def parse_bytes(text: str) -> int | None:
+    """Return the bytes of ``1500000000``, ``1500 MB``, ``1.5GiB`` or ``2g``; ``None`` for anything else.
+
+    ``i`` means powers of 1024, as does a bare letter (``2g``); ``MB`` means powers of 1000. Fractions of a byte are
+    dropped.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    number, unit, binary = match.groups()
+    power = " kmgt".index(unit.lower() or " ")
+    decimal = bool(unit) and not binary and text.strip().lower().endswith("b")
+    return int(float(number) * (1000 if decimal else 1024) ** power)

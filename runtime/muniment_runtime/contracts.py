@@ -19,16 +19,19 @@ __all__ = [
     "FinishReason",
     "GenerateRequest",
     "GenerateResult",
+    "GraphShape",
     "Headroom",
     "HeadroomProbe",
     "KvType",
     "LayerKv",
+    "LayerShape",
     "Limit",
     "LoadedModel",
     "ModelSpec",
     "Need",
     "NeedBasis",
     "NextField",
+    "OracleSizes",
     "Pins",
     "Plan",
     "Prediction",
@@ -75,7 +78,10 @@ class KvType(StrEnum):
     @property
     def quantized(self) -> bool:
         """Whether elements are stored in blocks; V then needs flash attention."""
-        return self not in (KvType.F32, KvType.F16, KvType.BF16)
+        return self not in _PLAIN_KV
+
+
+_PLAIN_KV = frozenset({KvType.F32, KvType.F16, KvType.BF16})
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,73 @@ class LayerKv:
 
 
 @dataclass(frozen=True)
+class LayerShape:
+    """Widths of one layer's temporary tensors in elements per token; 0 for what the layer lacks.
+
+    Attributes:
+        heads: Attention heads.
+        queries: Q of all heads.
+        keys: K of all heads, 0 where the layer reads the cache of an earlier one.
+        values: V of all heads, likewise.
+        attended: Output of the attention of all heads, before its projection.
+        window: Sliding window, 0 for a global layer.
+        recurrent: The layer keeps a state of fixed size in place of a cache.
+        rotary: Positions are applied to Q and K.
+        values_from_keys: One product gives K and V.
+        feed_forward: Inner width of the dense part.
+        experts_used: Experts that one token passes, 0 in a dense layer.
+        expert_feed_forward: Inner width of one expert.
+        shared_feed_forward: Inner width of the experts that every token passes.
+    """
+
+    heads: int = 0
+    queries: int = 0
+    keys: int = 0
+    values: int = 0
+    attended: int = 0
+    window: int = 0
+    recurrent: bool = False
+    rotary: bool = True
+    values_from_keys: bool = False
+    feed_forward: int = 0
+    experts_used: int = 0
+    expert_feed_forward: int = 0
+    shared_feed_forward: int = 0
+
+
+@dataclass(frozen=True)
+class GraphShape:
+    """What the temporary memory of a model follows from, read from its header.
+
+    Attributes:
+        layers: In order.
+        widest_values: Widest V of all layers: without flash attention every V is stored that wide.
+        experts: Width of the router.
+        fused_gate: One matrix holds gate and up of the experts.
+        per_layer_input: Width of the extra embedding that each layer gets.
+        convolution: Length of the convolution of recurrent layers.
+        state_inner, state_size, state_groups, state_heads: Of recurrent layers.
+        query_rank, latent_rank, latent_rotary, latent_head: Of latent attention: compressed Q, compressed KV, the
+            part of a head with positions, and V per head after decompression.
+    """
+
+    layers: tuple[LayerShape, ...]
+    widest_values: int = 0
+    experts: int = 0
+    fused_gate: bool = False
+    per_layer_input: int = 0
+    convolution: int = 0
+    state_inner: int = 0
+    state_size: int = 0
+    state_groups: int = 0
+    state_heads: int = 0
+    query_rank: int = 0
+    latent_rank: int = 0
+    latent_rotary: int = 0
+    latent_head: int = 0
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """What the planner knows about one model file, read from its GGUF header.
 
@@ -152,7 +225,7 @@ class ModelSpec:
         quantization: Human name of the dominant tensor type, such as ``Q4_K_M``.
         file_bytes: Size of the file.
         weights_bytes: Sum of tensor sizes.
-        repack_bytes: Upper bound of weights that the CPU backend copies into another layout.
+        repack_bytes: Weights that the CPU backend copies into another layout.
         layers: KV shape per attention layer that owns KV.
         layer_count, embedding_length, feed_forward_length, head_count, head_count_kv, head_dim: shapes.
         vocabulary: Number of tokens.
@@ -167,6 +240,9 @@ class ModelSpec:
         latent: Latent attention (MLA): the cache holds compressed K only.
         single_sequence: More than one sequence is unsafe (recurrent and hybrid models).
         base_model: Id of the model that this file was made from by quantizing again, else ``None``.
+        tied_copy_bytes: Part of ``repack_bytes`` for an output matrix that the file does not hold: the token
+            embedding once more, also where the file is not mapped.
+        shape: What the temporary memory follows from; ``None``: a plain transformer of the figures above.
     """
 
     model_id: str
@@ -196,6 +272,8 @@ class ModelSpec:
     latent: bool = False
     single_sequence: bool = False
     base_model: str | None = None
+    tied_copy_bytes: int = 0
+    shape: GraphShape | None = None
 
 
 class RunConfig(NamedTuple):
@@ -259,6 +337,25 @@ class Need(NamedTuple):
             + self.base_bytes
             + self.residual_bytes
         )
+
+
+class OracleSizes(NamedTuple):
+    """What the library itself computes for one configuration in a dry run, in bytes.
+
+    Attributes:
+        kv_bytes: Of all caches; log lines give it to 0.01 MiB each, as all but the weights.
+        weights_bytes: Sum of the tensors, exact. Copies in a faster layout are not part of it.
+        context: Effective tokens per sequence.
+        sequences: Effective number of sequences.
+    """
+
+    kv_bytes: int
+    recurrent_bytes: int
+    compute_bytes: int
+    output_bytes: int
+    weights_bytes: int
+    context: int
+    sequences: int
 
 
 class Prediction(NamedTuple):

@@ -56,6 +56,7 @@ from muniment_runtime.contracts import (
     Profile,
     RunConfig,
 )  # fmt: skip
+from muniment_runtime.planner.demand import Demand
 
 MIB = 1 << 20
 PAGE_PT = (595.0, 842.0)
@@ -341,7 +342,11 @@ class _Plan(_Part):
         return plan().headroom
 
     def plan(
-        self, profile: Profile = Profile.REALTIME, pins: Pins | None = None, headroom_bytes: int | None = None
+        self,
+        profile: Profile = Profile.REALTIME,
+        pins: Pins | None = None,
+        headroom_bytes: int | None = None,
+        demand: Demand | None = None,
     ) -> Plan:
         if isinstance(self.fake.current_plan, KnownError):
             raise self.fake.current_plan

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muniment_runtime.contracts import KvType, LayerKv, ModelSpec, Pins, Plan, Profile, RunConfig
+from muniment_runtime.contracts import KvType, LayerKv, ModelSpec, Need, NeedBasis, Pins, Plan, Profile, RunConfig
 from muniment_runtime.headroom.chain import what_if
+from muniment_runtime.planner.knowledge import Knowledge
 from muniment_runtime.planner.need import estimate
 from muniment_runtime.planner.plan import entries_of, make_plan
 from muniment_runtime.planner.rank import order_key
@@ -54,6 +56,7 @@ PINS = st.builds(
     context=st.sampled_from([None, None, 1000, 4096, 40000]),
     sequences=st.sampled_from([None, None, 1, 3]),
     kv_type=st.sampled_from([None, None, KvType.F16, KvType.Q8_0]),
+    override=st.booleans(),
 )
 FREE = st.integers(0, 12000 * MIB)
 NEEDED = st.integers(256, 12000)
@@ -83,47 +86,105 @@ def test_need_grows_with_context_sequences_and_ubatch(
         assert grown.compute_bytes >= need.compute_bytes
 
 
-@given(lists_of_specs(), FREE, st.sampled_from(Profile), PINS, NEEDED, st.integers(0, 2000 * MIB))
+@st.composite
+def circumstances(draw: st.DrawFn, models: Sequence[ModelSpec]) -> Knowledge:
+    """Dry runs that differ from the closed form, corrections, verdicts, something that runs."""
+    runs: dict[RunConfig, Need] = {}
+    for spec in models:
+        config = RunConfig(
+            spec.model_id, draw(st.sampled_from([1024, 2048, 4096])), ubatch=draw(st.sampled_from([64, 512]))
+        )
+        if draw(st.booleans()):
+            runs[config] = Need(
+                spec.weights_bytes, draw(st.integers(0, 999 * MIB)), 0, draw(st.integers(0, 99 * MIB)), 0, 0, 0,
+                NeedBasis.ORACLE,
+            )  # fmt: skip
+    running = draw(st.sampled_from([None, RunConfig(models[0].model_id, 4096), RunConfig("gone", 2048)]))
+    return Knowledge(
+        dry_runs=runs,
+        unloadable=draw(st.sampled_from([{}, {}, {"m1": "crash"}])),
+        residual_bytes={"llama": draw(st.integers(0, 64 * MIB))},
+        running=running,
+        measured_kv=draw(st.sampled_from([frozenset(), frozenset({KvType.Q8_0})])),
+        probing=draw(st.booleans()),
+    )
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[list[ModelSpec], Knowledge]:
+    models = draw(lists_of_specs())
+    return models, draw(circumstances(models))
+
+
+@given(situations(), FREE, st.sampled_from(Profile), PINS, NEEDED, st.integers(0, 4096), st.integers(0, 2000 * MIB))
 def test_choice_fits_obeys_pins_and_replays(
-    models: list[ModelSpec], free: int, profile: Profile, pins: Pins, needed: int, margin: int
+    situation: tuple[list[ModelSpec], Knowledge],
+    free: int,
+    profile: Profile,
+    pins: Pins,
+    needed: int,
+    spare: int,
+    margin: int,
 ) -> None:
-    plan = make_plan(models, what_if(free), profile, pins, needed, margin)
-    assert plan == make_plan(list(reversed(models)), what_if(free), profile, pins, needed, margin)
-    record = decision_record(plan, models)
-    assert replay(record) == plan.chosen
+    models, known = situation
+    least = max(1, needed - spare)
+
+    def planned(specs: list[ModelSpec]) -> Plan:
+        return make_plan(specs, what_if(free), profile, pins, needed, margin, None, 2, least, known)
+
+    plan = planned(models)
+    assert plan == planned(list(reversed(models)))
+    record = json.loads(json.dumps(decision_record(plan, models, known.running)))
+    assert replay(record) == (plan.chosen, plan.ladder)
     assert not list(_floats(record))
     if plan.choice is None:
         assert not any(item.fits for item in plan.candidates)
         return
     config = plan.choice.config
-    assert free - plan.choice.need.total_bytes >= margin
+    if plan.choice.reason == "overridden":
+        assert pins.override
+        assert not any(item.fits for item in plan.candidates)
+        weights = next(spec.weights_bytes for spec in models if spec.model_id == config.model_id)
+        assert plan.choice.need.total_bytes - weights <= free
+    else:
+        assert free - plan.choice.need.total_bytes >= margin
     assert pins.model_id in (None, config.model_id)
     assert pins.context in (None, config.context)
     assert pins.sequences in (None, config.sequences)
     assert pins.kv_type in (None, config.kv_type)
-    assert pins.context is not None or config.context >= needed
+    assert pins.context is not None or config.context >= least
+    assert config.model_id not in known.unloadable
+    assert config.kv_type is KvType.F16 or config.kv_type in (pins.kv_type, *known.measured_kv)
     assert config.ubatch >= 64
+    lowest = plan.choice.need.total_bytes
     for index in plan.ladder:
         rung = plan.candidates[index]
         assert rung.fits
-        assert rung.need.total_bytes < plan.choice.need.total_bytes
+        assert rung.need.total_bytes < lowest
+        lowest = rung.need.total_bytes
 
 
-@given(lists_of_specs(), FREE, st.integers(0, 8000 * MIB), st.sampled_from(Profile), PINS, NEEDED)
+@given(situations(), FREE, st.integers(0, 8000 * MIB), st.sampled_from(Profile), PINS, NEEDED)
 @settings(max_examples=60)
 def test_more_headroom_never_gives_a_worse_plan(
-    models: list[ModelSpec], free: int, more: int, profile: Profile, pins: Pins, needed: int
+    situation: tuple[list[ModelSpec], Knowledge], free: int, more: int, profile: Profile, pins: Pins, needed: int
 ) -> None:
-    before = make_plan(models, what_if(free), profile, pins, needed, 512 * MIB)
-    after = make_plan(models, what_if(free + more), profile, pins, needed, 512 * MIB)
+    models, known = situation
+    bound = replace(pins, override=False)
+    before, after = (
+        make_plan(models, what_if(size), profile, bound, needed, 512 * MIB, None, 2, needed // 2, known)
+        for size in (free, free + more)
+    )
     if before.chosen is not None:
         assert after.chosen is not None
-        assert _rank(after, models) <= _rank(before, models)
+        assert _rank(after, models, known) <= _rank(before, models, known)
 
 
-def _rank(plan: Plan, models: Sequence[ModelSpec]) -> tuple[int | str, ...]:
+def _rank(plan: Plan, models: Sequence[ModelSpec], known: Knowledge) -> tuple[int | str, ...]:
     assert plan.chosen is not None
-    return order_key(plan.profile, entries_of(plan.candidates, {spec.model_id: spec for spec in models})[plan.chosen])
+    by_id = {spec.model_id: spec for spec in models}
+    entries = entries_of(plan.candidates, by_id, plan.needed_context, known.running)
+    return order_key(plan.profile, entries[plan.chosen])
 
 
 def _floats(value: object) -> list[float]:

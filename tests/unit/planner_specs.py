@@ -25,6 +25,7 @@ def spec_of(
     template: str | None = "chatml",
     supported: bool = True,
     quantization: str = "Q4_K_M",
+    single_sequence: bool = False,
 ) -> ModelSpec:
     return ModelSpec(
         model_id=model_id,
@@ -47,4 +48,5 @@ def spec_of(
         parameters=parameters,
         template=template,
         supported=supported,
+        single_sequence=single_sequence,
     )

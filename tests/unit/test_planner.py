@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from muniment_app.audit.events import FieldValue, clear_fields
 from muniment_resources.errors import BugError, KnownError
 from muniment_resources.i18n import LANGUAGES, Translator
 from muniment_runtime.contracts import (
@@ -15,6 +17,8 @@ from muniment_runtime.contracts import (
     LayerKv,
     Limit,
     ModelSpec,
+    Need,
+    NeedBasis,
     Pins,
     Plan,
     Pressure,
@@ -23,8 +27,9 @@ from muniment_runtime.contracts import (
 )
 from muniment_runtime.headroom.chain import UNKNOWN, build, what_if
 from muniment_runtime.planner.explain import explain
+from muniment_runtime.planner.knowledge import Knowledge
 from muniment_runtime.planner.need import base_bytes, compute_bytes, estimate, kv_bytes, kv_row_bytes, output_bytes
-from muniment_runtime.planner.plan import default_margin, make_plan
+from muniment_runtime.planner.plan import default_margin, make_plan, open_questions
 from muniment_runtime.planner.serialize import decision_record, plan_json, replay
 from tests.unit.planner_specs import spec_of
 
@@ -216,6 +221,140 @@ def test_context_is_capped_by_what_the_model_was_trained_for() -> None:
     assert {item.config.context for item in plan.candidates} == {3000}
 
 
+def test_passages_are_left_out_before_the_weights_get_coarser_or_the_model_smaller() -> None:
+    coarse = replace(MEDIUM, model_id="medium-q2", weights_bytes=250 * MIB, quantization="Q2_K")
+    specs = [SMALL, MEDIUM, coarse]
+    plan = make_plan(specs, what_if(16000 * MIB), Profile.REALTIME, Pins(), 3000, 512 * MIB, least_context=1500)
+    assert plan.choice is not None
+    steps = [plan.choice, *(plan.candidates[index] for index in plan.ladder)]
+    seen = list(dict.fromkeys((step.config.model_id, step.config.context) for step in steps))
+    assert seen[:3] == [("medium", 3072), ("medium", 2048), ("medium", 1536)]
+    assert [model for model, _ in seen].index("medium-q2") < [model for model, _ in seen].index("small")
+    assert reasons(plan, "medium") == {"chosen", "not_best", "fewer_passages", "not_calibrated"}
+    assert reasons(plan, "medium-q2") == {"fewer_bits_than_chosen", "not_calibrated"}
+
+
+def test_context_is_the_smallest_step_that_holds_the_task_and_never_below_the_least() -> None:
+    plan = make_plan([MEDIUM], what_if(16000 * MIB), Profile.REALTIME, Pins(), 1700, 512 * MIB, least_context=1500)
+    assert plan.choice is not None
+    assert plan.choice.config.context == 2048
+    assert {item.config.context for item in plan.candidates} == {2048, 1536}
+    assert plan.needed_context == 1700
+
+
+def test_what_runs_stays_when_nothing_better_fits() -> None:
+    running = RunConfig("medium", 4096, ubatch=256)
+    stay = plan_of([SMALL, MEDIUM], needed=1800)
+    assert stay.choice is not None
+    assert stay.choice.config.context == 2048
+    knowledge = Knowledge(running=running)
+    plan = make_plan([SMALL, MEDIUM], what_if(16000 * MIB), Profile.REALTIME, Pins(), 1800, 0, knowledge=knowledge)
+    assert plan.choice is not None
+    assert plan.choice.config == running
+    # A better model is worth a load; so is a context that holds all evidence.
+    other = Knowledge(running=RunConfig("small", 4096))
+    better = make_plan([SMALL, MEDIUM], what_if(16000 * MIB), Profile.REALTIME, Pins(), 1800, 0, knowledge=other)
+    assert better.choice is not None
+    assert better.choice.config.model_id == "medium"
+    longer = make_plan([MEDIUM], what_if(16000 * MIB), Profile.REALTIME, Pins(), 5000, 0, knowledge=knowledge)
+    assert longer.choice is not None
+    assert longer.choice.config.context == 6144
+
+
+def test_replay_knows_what_ran() -> None:
+    running = RunConfig("medium", 4096, ubatch=256)
+    knowledge = Knowledge(running=running)
+    plan = make_plan([SMALL, MEDIUM], what_if(16000 * MIB), Profile.REALTIME, Pins(), 1800, 0, knowledge=knowledge)
+    record = json.loads(json.dumps(decision_record(plan, [SMALL, MEDIUM], running)))
+    assert replay(record) == (plan.chosen, plan.ladder)
+    assert replay(json.loads(json.dumps(decision_record(plan, [SMALL, MEDIUM])))).chosen != plan.chosen
+
+
+def test_the_dry_run_decides_over_the_closed_form() -> None:
+    config = RunConfig("medium", 2048)
+    formula = estimate(MEDIUM, config)
+    trial = formula._replace(compute_bytes=formula.compute_bytes + 50 * MIB, basis=NeedBasis.ORACLE)
+    free = what_if(formula.total_bytes + 512 * MIB)
+    unasked = make_plan([MEDIUM], free, Profile.REALTIME, Pins(), 2048, 512 * MIB)
+    assert unasked.choice is not None
+    assert unasked.choice.config == config
+    knowledge = Knowledge(dry_runs={config: trial}, residual_bytes={"llama": 5 * MIB}, probing=True)
+    plan = make_plan([MEDIUM], free, Profile.REALTIME, Pins(), 2048, 512 * MIB, knowledge=knowledge)
+    asked = next(item for item in plan.candidates if item.config == config)
+    assert asked.reason == "needs_more_memory"
+    assert asked.reason_params["missing_bytes"] == 55 * MIB
+    assert asked.formula == formula._replace(residual_bytes=5 * MIB)
+    assert plan.choice is not None
+    assert plan.choice.config.ubatch == 256
+    # The next choice is not yet asked about; with its dry run there is nothing left to ask.
+    assert open_questions(plan, [MEDIUM], 2, 2048, knowledge) == [plan.choice.config]
+    known = {**knowledge.dry_runs, plan.choice.config: plan.choice.need._replace(basis=NeedBasis.ORACLE)}
+    knowledge = replace(knowledge, dry_runs=known)
+    plan = make_plan([MEDIUM], free, Profile.REALTIME, Pins(), 2048, 512 * MIB, knowledge=knowledge)
+    assert open_questions(plan, [MEDIUM], 2, 2048, knowledge) == []
+
+
+def test_model_without_closed_form_waits_for_the_dry_run() -> None:
+    odd = spec_of("odd", supported=False, parameters=600_000_000)
+    knowledge = Knowledge(probing=True)
+    plan = make_plan([odd], what_if(16000 * MIB), Profile.REALTIME, Pins(), 2048, 0, knowledge=knowledge)
+    assert reasons(plan, "odd") == {"not_probed"}
+    asked = open_questions(plan, [odd], 2, 2048, knowledge)
+    assert {config.ubatch for config in asked} == {512, 64}
+    trial = Need(400 * MIB, 50 * MIB, 0, 40 * MIB, 0, 60 * MIB, 0, NeedBasis.ORACLE)
+    answered = Knowledge(dry_runs=dict.fromkeys(asked[1:], trial), unrunnable=frozenset(asked[:1]), probing=True)
+    plan = make_plan([odd], what_if(16000 * MIB), Profile.REALTIME, Pins(), 2048, 0, knowledge=answered)
+    assert plan.choice is not None
+    assert plan.choice.need == trial
+    assert plan.choice.formula is None
+    assert "refused_by_library" in reasons(plan, "odd")
+    assert open_questions(plan, [odd], 2, 2048, answered) == []
+
+
+def test_rules_that_exclude_a_model_as_a_whole() -> None:
+    hybrid = spec_of("hybrid", single_sequence=True)
+    narrow = spec_of("narrow", layers=(LayerKv(80, 80),) * 4)
+    knowledge = Knowledge(unloadable={"medium": "crash"})
+    pins = Pins(sequences=2, kv_type=KvType.Q8_0)
+    plan = make_plan(
+        [MEDIUM, hybrid, narrow], what_if(16000 * MIB), Profile.REALTIME, pins, 2048, 0, knowledge=knowledge
+    )
+    assert reasons(plan, "medium") == {"unloadable"}
+    assert reasons(plan, "hybrid") == {"one_sequence_only", "pinned_out"}
+    assert reasons(plan, "narrow") == {"kv_type_unavailable"}
+    batch = make_plan([hybrid], what_if(16000 * MIB), Profile.BATCH, Pins(), 2048, 0)
+    assert {item.config.sequences for item in batch.candidates} == {1}
+
+
+def test_user_may_insist_on_a_pin_but_never_beyond_private_memory() -> None:
+    need = estimate(MEDIUM, RunConfig("m", 2048, ubatch=64)).total_bytes
+    pins = Pins(model_id="medium")
+    insisted = replace(pins, override=True)
+    free = what_if(need)
+    assert make_plan([MEDIUM], free, Profile.REALTIME, pins, 2048, 512 * MIB).chosen is None
+    plan = make_plan([MEDIUM], free, Profile.REALTIME, insisted, 2048, 512 * MIB)
+    assert plan.choice is not None
+    assert (plan.choice.reason, plan.choice.fits) == ("overridden", False)
+    record = decision_record(plan, [MEDIUM])
+    assert record["pins"] == {"model": "medium", "override": 1}
+    assert replay(record) == (plan.chosen, ())
+    private = need - MEDIUM.weights_bytes
+    assert make_plan([MEDIUM], what_if(private - 1), Profile.REALTIME, insisted, 2048, 512 * MIB).chosen is None
+    # Insisting on nothing means nothing.
+    assert make_plan([MEDIUM], free, Profile.REALTIME, Pins(override=True), 2048, 512 * MIB).chosen is None
+
+
+def test_a_cache_type_that_was_measured_may_be_chosen_last() -> None:
+    full = estimate(MEDIUM, RunConfig("m", 4096, KvType.Q8_0, ubatch=64)).total_bytes
+    knowledge = Knowledge(measured_kv=frozenset({KvType.Q8_0}))
+    plan = make_plan([MEDIUM], what_if(full), Profile.EXTRACTION, Pins(), 4096, 0, knowledge=knowledge)
+    assert plan.choice is not None
+    assert plan.choice.config.kv_type is KvType.Q8_0
+    roomy = make_plan([MEDIUM], what_if(2 * full), Profile.EXTRACTION, Pins(), 4096, 0, knowledge=knowledge)
+    assert roomy.choice is not None
+    assert roomy.choice.config.kv_type is KvType.F16
+
+
 def test_ladder_frees_memory_with_every_rung_and_keeps_the_order() -> None:
     plan = plan_of([SMALL, MEDIUM])
     assert plan.choice is not None
@@ -244,17 +383,16 @@ def test_margin_is_a_share_of_large_limits() -> None:
 
 def test_json_has_the_agreed_shape() -> None:
     shown = json.loads(json.dumps(plan_json(plan_of([SMALL, MEDIUM]))))
-    assert set(shown) == {"headroom", "margin_bytes", "candidates", "chosen", "ladder"}
-    assert set(shown["headroom"]) == {"available_bytes", "limits", "pressure"}
+    assert {"headroom", "margin_bytes", "candidates", "chosen", "ladder"} <= set(shown)
+    assert {"available_bytes", "limits", "pressure", "binding", "signals"} <= set(shown["headroom"])
     candidate = shown["candidates"][0]
-    assert set(candidate) == {
+    assert {
         "model", "quantization", "context", "kv_type", "sequences", "ubatch", "flash_attention", "need", "prediction",
         "fits", "reason",
-    }  # fmt: skip
-    assert (
-        sum(size for name, size in candidate["need"].items() if name != "total_bytes")
-        == candidate["need"]["total_bytes"]
-    )
+    } <= set(candidate)  # fmt: skip
+    need = candidate["need"]
+    assert need["basis"] == "formula"
+    assert sum(size for name, size in need.items() if name not in ("total_bytes", "basis")) == need["total_bytes"]
     assert candidate["prediction"]["basis"] == "hypothesis"
     assert shown["chosen"] in shown["candidates"]
     assert all(rung in shown["candidates"] and rung["fits"] for rung in shown["ladder"])
@@ -264,13 +402,15 @@ def test_json_has_the_agreed_shape() -> None:
 def test_replay_does_not_trust_the_recorded_choice() -> None:
     plan = plan_of([SMALL, MEDIUM])
     record = decision_record(plan, [SMALL, MEDIUM])
-    assert replay({**record, "chosen": 0}) == plan.chosen
+    assert replay({**record, "chosen": 7, "ladder": []}) == (plan.chosen, plan.ladder)
     headroom = record["headroom"]
     assert isinstance(headroom, dict)
-    assert replay({**record, "headroom": {**headroom, "available_bytes": 1}}) is None
+    assert replay({**record, "headroom": {**headroom, "available_bytes": 1}}) == (None, ())
 
 
-@pytest.mark.parametrize("change", [{"profile": "x"}, {"margin_bytes": 1.5}, {"models": []}, {"candidates": "none"}])
+@pytest.mark.parametrize(
+    "change", [{"profile": "x"}, {"margin_bytes": 1.5}, {"models": []}, {"candidates": "none"}, {"version": 1}]
+)
 def test_broken_record_is_reported(change: dict[str, object]) -> None:
     record = decision_record(plan_of([SMALL]), [SMALL])
     with pytest.raises(KnownError) as caught:
@@ -304,18 +444,38 @@ def test_explanation_names_the_model_and_all_bytes() -> None:
     assert "Weights: 400 MiB" in text
 
 
-def test_rejected_lines_name_the_least_that_is_missing_once_per_context() -> None:
+def test_rejected_lines_name_the_least_that_is_missing_once_per_model() -> None:
     plan = plan_of([SMALL, MEDIUM], 600)
     lines = explain(plan)
     missing = [line.params["missing_bytes"] for line in lines if line.key == "plan.needs_more_memory"]
-    contexts = (2048, 4096, 8192)
-    least = [estimate(spec, RunConfig("m", n, ubatch=64)).total_bytes for spec in (MEDIUM, SMALL) for n in contexts]
+    least = [estimate(spec, RunConfig("m", 2048, ubatch=64)).total_bytes for spec in (MEDIUM, SMALL)]
     assert missing == [need + (512 - 600) * MIB for need in least]
 
 
 def test_five_hundred_candidates() -> None:
     specs = [spec_of(f"model-{number:03}", parameters=10_000_000 * number) for number in range(1, 60)]
-    plan = plan_of(specs, profile=Profile.BATCH)
+    plan = make_plan(specs, what_if(16000 * MIB), Profile.BATCH, Pins(), 4096, 512 * MIB, least_context=2048)
     assert len(plan.candidates) > 500
     assert plan.choice is not None
     assert plan.choice.config.model_id == "model-059"
+
+
+def test_decision_of_a_container_and_a_requantized_model_may_stand_in_the_audit_log() -> None:
+    """Neither paths of control groups nor labels with spaces are codes; both occur."""
+    gib = 1 << 30
+    limits = [
+        Limit("memory_available", 9 * gib),
+        Limit("cgroup:/", 8 * gib),
+        Limit("cgroup:/user.slice/user-1000.slice", 7 * gib),
+    ]
+    coarse = replace(MEDIUM, model_id="medium-q2_k", quantization="Q2_K (from Q4_K_M)")
+    plan = make_plan([coarse, SMALL], build(limits, 16 * gib, []), Profile.REALTIME, Pins(), 2048, 512 * MIB)
+    record = decision_record(plan, [coarse, SMALL])
+    fields = clear_fields(cast("dict[str, FieldValue]", record))
+    assert replay(fields) == (plan.chosen, plan.ladder)
+    headroom = record["headroom"]
+    assert isinstance(headroom, dict)
+    names = [limit["name"] for limit in headroom["limits"]]
+    assert names == ["memory_available", "cgroup:1", "cgroup:2"]
+    assert headroom["binding"] == "cgroup:2"
+    assert "1000" not in json.dumps(record["headroom"])

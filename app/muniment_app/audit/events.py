@@ -59,6 +59,8 @@ class EventType(StrEnum):
     AUDIT_EXPORTED = "audit.exported"
     REDACTION_DONE = "redaction.done"
     SETTINGS_CHANGED = "settings.changed"
+    MODEL_REQUANTIZED = "model.requantized"
+    MODEL_REQUANTIZE_FAILED = "model.requantize_failed"
 
 
 SEALING = frozenset(

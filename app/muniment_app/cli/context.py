@@ -53,6 +53,7 @@ EXIT_BY_CODE: Mapping[str, ExitCode] = {
     "E-ASK-LONG": ExitCode.USAGE,
     "E-ASK-CANCELLED": ExitCode.INTERRUPTED,
     "E-CANCELLED": ExitCode.INTERRUPTED,
+    "E-QUANTIZE-TYPE": ExitCode.USAGE,
 }
 
 

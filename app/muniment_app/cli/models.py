@@ -1,4 +1,4 @@
-"""Commands about models: list, add, import, verify, remove."""
+"""Commands about models: list, add, import, requantize, verify, remove."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from muniment_app.cli.context import Cli, ExitCode, json_option
 from muniment_app.cli.table import columns
+from muniment_app.services.api import ModelInfo
 from muniment_app.services.serialize import model_json
 from muniment_resources.units import format_bytes
 
@@ -18,6 +19,12 @@ def show_bytes(cli: Cli, name: str, done: int, total: int) -> None:
     """Show how much of a file is done."""
     percent = 100 * done // total if total else 0
     cli.progress(cli.text("bytes", name=name, done=format_bytes(done), total=format_bytes(total), percent=percent))
+
+
+def _remark(cli: Cli, model: ModelInfo) -> str:
+    if model.base is not None:
+        return cli.text("model.made_from", quantization=model.quantization, base=model.base)
+    return cli.text("model.starter") if model.starter else ""
 
 
 def register(group: click.Group, cli: Cli) -> None:
@@ -41,7 +48,7 @@ def register(group: click.Group, cli: Cli) -> None:
                     format_bytes(model.size_bytes),
                     model.model_id,
                     model.licence,
-                    cli.text("model.starter") if model.starter else "",
+                    _remark(cli, model),
                 )
                 for model in known
             ]
@@ -89,3 +96,33 @@ def register(group: click.Group, cli: Cli) -> None:
         with cli.guarded():
             cli.services.models.remove(name)
             cli.say(cli.text("model.removed", name=name))
+
+    _register_requantize(models, cli)
+
+
+def _register_requantize(models: click.Group, cli: Cli) -> None:
+    @models.command("requantize", help=cli.text("help.models_requantize"))
+    @click.argument("name")
+    @click.argument("type_", metavar="TYPE")
+    @json_option(cli)
+    def requantize(name: str, type_: str, as_json: bool) -> None:
+        with cli.guarded(as_json):
+            with cli.stoppable() as cancelled:
+                model = cli.services.models.requantize(
+                    name, type_, lambda done, total: show_bytes(cli, name, done, total), cancelled
+                )
+            cli.progress_done()
+            if as_json:
+                cli.emit(model_json(model))
+                return
+            cli.say(
+                cli.text(
+                    "model.requantized",
+                    name=model.model_id,
+                    size=format_bytes(model.size_bytes),
+                    quantization=model.quantization,
+                )
+            )
+            asked = type_.strip().upper()
+            if not model.quantization.startswith(f"{asked}-"):
+                cli.say(cli.text("model.fell_back", made=model.quantization.partition("-")[0], asked=asked))

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from muniment_retrieval.model import Citation, DocumentInfo, Evidence, Passage, RenderedPage, Sentence
 from muniment_runtime.contracts import Headroom, LoadedModel, Pins, Plan, Profile
+from muniment_runtime.planner.demand import Demand
 
 __all__ = [
     "Answer",
@@ -276,9 +277,13 @@ class PlanService(Protocol):
         ...
 
     def plan(
-        self, profile: Profile = Profile.REALTIME, pins: Pins | None = None, headroom_bytes: int | None = None
+        self,
+        profile: Profile = Profile.REALTIME,
+        pins: Pins | None = None,
+        headroom_bytes: int | None = None,
+        demand: Demand | None = None,
     ) -> Plan:
-        """Plan for the installed models; ``headroom_bytes`` asks "what if".
+        """Plan for the installed models; ``headroom_bytes`` asks "what if", ``demand`` is what a question needs.
 
         Raises:
             KnownError: ``E-MODEL-NONE``.
@@ -330,6 +335,19 @@ class ModelService(Protocol):
 
         Raises:
             KnownError: ``E-MODEL-FILE``, ``E-MODEL-MALFORMED``, ``E-MODEL-HASH``, ``E-DISK-SPACE``.
+        """
+        ...
+
+    def requantize(
+        self, name: str, quantization: str, on_progress: Callable[[int, int], None], cancelled: Cancelled
+    ) -> ModelInfo:
+        """Make a smaller quantization of an installed model on this device, labelled as made from quantized weights.
+
+        Returns at once when it has been made already. Progress counts bytes of the base's weights.
+
+        Raises:
+            KnownError: ``E-MODEL-UNKNOWN``, ``E-MODEL-CHANGED``, ``E-QUANTIZE-TYPE``, ``E-QUANTIZE-DERIVED``,
+                ``E-QUANTIZE-LARGER``, ``E-QUANTIZE-MEMORY``, ``E-DISK-SPACE``, ``E-CANCELLED``, ``E-QUANTIZE-FAILED``.
         """
         ...
 

@@ -19,15 +19,16 @@ from muniment_app.services.api import (
     AskPhase,
     AskRequest,
     LibraryService,
-    PlanService,
     PlanSummary,
     Receipt,
     Record,
     Timings,
     Usage,
 )
+from muniment_app.services.loading import Loader, Refusal
 from muniment_app.services.model_host import ModelHost
-from muniment_app.services.prompting import RenderedPrompt, render_answer_prompt
+from muniment_app.services.plan import NEEDED_CONTEXT
+from muniment_app.services.prompting import MIN_EVIDENCE_TOKENS, RenderedPrompt, demand_for, render_answer_prompt
 from muniment_resources.errors import KnownError
 from muniment_retrieval.abstain import Abstention, judge, names_what_is_asked
 from muniment_retrieval.cite import CheckedAnswer, check_answer
@@ -39,10 +40,9 @@ from muniment_runtime.contracts import (
     FinishReason,
     GenerateResult,
     ModelSpec,
-    Plan,
     Profile,
 )
-from muniment_runtime.planner.serialize import decision_record
+from muniment_runtime.planner.demand import Demand
 
 __all__ = ["MAX_QUESTION_CHARACTERS", "Asking", "Evidencer"]
 
@@ -52,8 +52,6 @@ PASSAGES: Mapping[Profile, int] = MappingProxyType({Profile.REALTIME: 6, Profile
 """Most passages that the model reads. Measured page hits within one document: 150 of 156 short factual questions with
 6 and 151 with 8; 36 and 38 of 62 analyst questions; two passages less save a quarter of the time to the first word.
 """
-MIN_EVIDENCE_TOKENS = 256
-"""Below this a context cannot hold even one passage beside the question."""
 
 
 class Evidencer(LibraryService, Protocol):
@@ -91,8 +89,7 @@ class Asking:
 
     Args:
         library: Searches and locates.
-        planner: Chooses what runs.
-        specs: The installed models.
+        loader: Chooses what runs, and loads it.
         host: Runs it.
         audit: Records every step.
         clock: Monotonic seconds.
@@ -101,15 +98,13 @@ class Asking:
     def __init__(
         self,
         library: Evidencer,
-        planner: PlanService,
-        specs: Callable[[], Sequence[ModelSpec]],
+        loader: Loader,
         host: ModelHost,
         audit: Record,
         clock: Clock,
     ) -> None:
         self._library = library
-        self._planner = planner
-        self._specs = specs
+        self._loader = loader
         self._host = host
         self._audit = audit
         self._clock = clock
@@ -144,19 +139,15 @@ class Asking:
             return self._not_found(run, "E-ANSWER-NOTHING-FOUND")
         self._stop_if(cancelled)
         on_event(AskEvent(AskPhase.PLANNING, passages=len(run.passages)))
-        plan = self._planner.plan(run.request.profile, run.request.pins)
-        specs = {spec.model_id: spec for spec in self._specs()}
-        receipt = self._audit("runtime.decision", decision_record(plan, tuple(specs.values())), {})
-        choice = plan.choice
-        if choice is None:
-            return self._refused(run, plan, receipt)
-        spec = specs[choice.config.model_id]
-        run.plan = _summary(plan, specs)
-        on_event(AskEvent(AskPhase.LOADING))
-        loaded, run.load_s = self._host.ensure(spec, choice.config)
+        ready = self._loader.load(
+            run.request.profile, run.request.pins, self._demand(run), lambda: on_event(AskEvent(AskPhase.LOADING))
+        )
+        if isinstance(ready, Refusal):
+            return self._refused(run, ready)
+        run.plan, run.load_s, spec = ready.plan, ready.load_s, ready.spec
         self._stop_if(cancelled)
         template = spec.template or ""
-        self._pack(run, template, loaded.context)
+        self._pack(run, template, ready.loaded.context)
         prompt = render_answer_prompt(template, run.question, run.evidence, run.request.max_tokens)
         self._record_start(run, spec, prompt)
         run.generated = self._generate(run, prompt, on_event, cancelled)
@@ -180,6 +171,11 @@ class Asking:
             },
             {},
         )
+
+    def _demand(self, run: _Run) -> Demand:
+        profile = run.request.profile
+        read = run.passages[: PASSAGES[profile]]
+        return demand_for(run.question, read, run.request.max_tokens, NEEDED_CONTEXT[profile])
 
     def _pack(self, run: _Run, template: str, context: int) -> None:
         """Choose the passages that fit beside the question and the answer, counted by the model's own tokenizer."""
@@ -274,20 +270,12 @@ class Asking:
         receipt = self._record_verdict(run, "answer.not_found", checked, text, why)
         return self._result(run, AnswerStatus.NOT_FOUND, receipt, reason=code, nearest=tuple(run.passages[:3]))
 
-    def _refused(self, run: _Run, plan: Plan, decision: Receipt) -> Answer:
-        if not any(candidate.reason == "needs_more_memory" for candidate in plan.candidates):
-            # No memory would help: base models, unknown architectures, or pins that exclude each other.
-            receipt = self._audit("answer.refused", {"decision": decision.seq}, {})
-            return self._result(run, AnswerStatus.REFUSED, receipt, reason="E-PLAN-UNUSABLE")
-        missing_mib = -(-plan.unblock_bytes // 2**20)
-        receipt = self._audit("answer.refused", {"missing_mib": missing_mib, "decision": decision.seq}, {})
-        return self._result(
-            run,
-            AnswerStatus.REFUSED,
-            receipt,
-            reason="E-PLAN-NOTHING-FITS",
-            reason_params={"missing_mib": missing_mib},
-        )
+    def _refused(self, run: _Run, refusal: Refusal) -> Answer:
+        fields: dict[str, object] = {"decision": refusal.decision.seq, "code": refusal.code}
+        if "missing_mib" in refusal.params:
+            fields["missing_mib"] = refusal.params["missing_mib"]
+        receipt = self._audit("answer.refused", fields, {})
+        return self._result(run, AnswerStatus.REFUSED, receipt, reason=refusal.code, reason_params=refusal.params)
 
     def _result(
         self,
@@ -339,30 +327,3 @@ def _about(checked: CheckedAnswer, evidence: Sequence[Evidence]) -> list[str]:
     pages = {(citation.document_id, citation.page) for citation in checked.citations}
     cited = [item.passage for item in evidence if (item.passage.document_id, item.passage.page) in pages]
     return [text for passage in cited for text in (passage.header, passage.text, passage.document)]
-
-
-def _summary(plan: Plan, specs: Mapping[str, ModelSpec]) -> PlanSummary:
-    """Describe the chosen candidate.
-
-    ``rung`` counts the installed models of more parameters that only memory kept from being chosen: 0 means that
-    the answer ran at the full level.
-    """
-    choice = plan.choice
-    assert choice is not None
-    parameters = specs[choice.config.model_id].parameters
-    kept_back = {
-        candidate.config.model_id
-        for candidate in plan.candidates
-        if candidate.reason == "needs_more_memory" and specs[candidate.config.model_id].parameters > parameters
-    }
-    return PlanSummary(
-        model=choice.config.model_id,
-        quantization=choice.quantization,
-        context=choice.config.context,
-        kv_type=choice.config.kv_type.value,
-        sequences=choice.config.sequences,
-        rung=len(kept_back),
-        reason=choice.reason,
-        need_bytes=choice.need.total_bytes,
-        headroom_bytes=plan.headroom.available_bytes,
-    )

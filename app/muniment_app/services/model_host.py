@@ -5,22 +5,52 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from muniment_app.services.api import Record
-from muniment_resources.errors import KnownError
+from muniment_resources.errors import BugError, KnownError
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.contracts import (
+    Candidate,
     Clock,
     GenerateRequest,
     GenerateResult,
     LoadedModel,
     ModelSpec,
+    Plan,
     RunConfig,
 )
 
-__all__ = ["ModelHost"]
+__all__ = ["Admission", "Held", "Learn", "ModelHost"]
 
 log = logging.getLogger(__name__)
+
+Learn = Callable[[ModelSpec, Candidate, LoadedModel], int]
+"""Compares what a load really took with what was expected; returns the difference in bytes."""
+
+
+class Held(Protocol):
+    """Memory that is reserved for one load."""
+
+    def settle(self, resident_bytes: int) -> None:
+        """Tell what is resident now: only the rest stays outstanding."""
+        ...
+
+    def release(self) -> None:
+        """Give it back. Idempotent."""
+        ...
+
+
+class Admission(Protocol):
+    """Makes sure that two loads never count the same headroom."""
+
+    def reserve(self, need_bytes: int, margin_bytes: int, freed_bytes: int, replaces: Held | None) -> Held:
+        """Reserve memory for a load that first gives ``freed_bytes`` back and then replaces ``replaces``.
+
+        Raises:
+            KnownError: ``E-PLAN-RESERVED``: other loads hold what the plan counted on.
+        """
+        ...
 
 
 class ModelHost:
@@ -31,9 +61,22 @@ class ModelHost:
         stop: Ends the worker. Idempotent.
         audit: Records loads, starts and deaths before they have an effect.
         clock: Monotonic seconds.
+        admission: Reserves memory before a load.
+        learn: Takes notice of what a load really took.
     """
 
-    def __init__(self, start: Callable[[], Backend], stop: Callable[[], None], audit: Record, clock: Clock) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Backend],
+        stop: Callable[[], None],
+        audit: Record,
+        clock: Clock,
+        admission: Admission,
+        learn: Learn,
+    ) -> None:
+        self._admission = admission
+        self._learn = learn
+        self._held: Held | None = None
         self._start = start
         self._stop = stop
         self._audit = audit
@@ -48,35 +91,79 @@ class ModelHost:
         """Return what is loaded now, read back from the worker."""
         return self._loaded
 
-    def ensure(self, spec: ModelSpec, config: RunConfig) -> tuple[LoadedModel, float]:
+    def config(self) -> RunConfig | None:
+        """Return the configuration that runs now."""
+        return self._config
+
+    def ensure(self, spec: ModelSpec, plan: Plan) -> tuple[LoadedModel, float]:
         """Return the loaded model and the seconds that loading took now (0 when it was warm).
 
+        Args:
+            spec: The model of the plan's choice.
+            plan: A plan with a choice.
+
         Raises:
-            KnownError: ``E-MODEL-LOAD``, ``E-WORKER-DIED``.
+            KnownError: ``E-MODEL-LOAD``, ``E-MODEL-MEMORY``, ``E-WORKER-DIED``; ``E-PLAN-RESERVED`` when another load
+                took the headroom meanwhile.
         """
+        choice = plan.choice
+        if choice is None:
+            raise BugError("a plan without a choice cannot be loaded")
         with self._lock:
-            if self._loaded is not None and self._config == config and self._sha256 == spec.sha256:
+            if self._loaded is not None and self._config == choice.config and self._sha256 == spec.sha256:
                 return self._loaded, 0.0
             started = self._clock()
+            self._reserve(spec, plan, choice)
             worker = self._worker_or_start()
-            self._loaded = None
-            with self._dropped_when_dead():
-                loaded = worker.load(spec.path, config)
-            self._audit(
-                "model.loaded",
-                {
-                    "model": spec.model_id,
-                    "sha256": spec.sha256,
-                    "context": loaded.context,
-                    "sequences": loaded.sequences,
-                    "anonymous_bytes": loaded.anonymous_bytes,
-                    "file_bytes": loaded.file_bytes,
-                    "load_ms": round(loaded.load_s * 1000),
-                },
-                {},
-            )
-            self._loaded, self._config, self._sha256 = loaded, config, spec.sha256
+            self._loaded = self._config = None
+            try:
+                with self._dropped_when_dead():
+                    loaded = worker.load(spec.path, choice.config)
+            except KnownError:
+                self._release()
+                raise
+            self._settle(spec, choice, loaded)
+            self._loaded, self._config, self._sha256 = loaded, choice.config, spec.sha256
             return loaded, self._clock() - started
+
+    def _reserve(self, spec: ModelSpec, plan: Plan, choice: Candidate) -> None:
+        """Reserve the need; who insisted on a pin gave up the reserve and the mapped weights."""
+        insisted = choice.reason == "overridden"
+        mapped = spec.weights_bytes if insisted and choice.config.mmap else 0
+        freed = 0 if self._loaded is None else self._loaded.anonymous_bytes
+        self._held = self._admission.reserve(
+            choice.need.total_bytes - mapped, 0 if insisted else plan.margin_bytes, freed, self._held
+        )
+
+    def _settle(self, spec: ModelSpec, choice: Candidate, loaded: LoadedModel) -> None:
+        """Record what really runs beside what was planned; mapped weights stay reserved, since no probe sees them."""
+        if self._held is not None:
+            self._held.settle(loaded.anonymous_bytes)
+        residual = self._learn(spec, choice, loaded)
+        self._audit(
+            "model.loaded",
+            {
+                "model": spec.model_id,
+                "sha256": spec.sha256,
+                "planned_context": choice.config.context,
+                "context": loaded.context,
+                "planned_sequences": choice.config.sequences,
+                "sequences": loaded.sequences,
+                "need_bytes": choice.need.total_bytes,
+                "anonymous_bytes": loaded.anonymous_bytes,
+                "file_bytes": loaded.file_bytes,
+                "residual_bytes": residual,
+                "load_ms": round(loaded.load_s * 1000),
+            },
+            {},
+        )
+        if loaded.context < choice.config.context or loaded.sequences < choice.config.sequences:
+            log.warning("model.smaller context=%d planned=%d", loaded.context, choice.config.context)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return token counts by the loaded model's own tokenizer."""
@@ -116,6 +203,7 @@ class ModelHost:
 
     def _drop(self, fields: Mapping[str, str | int | float]) -> None:
         worker, self._worker, self._loaded, self._config = self._worker, None, None, None
+        self._release()
         if worker is None:
             return
         self._audit("worker.exited", {"role": "inference", "cause": str(fields.get("cause", "unknown"))}, {})

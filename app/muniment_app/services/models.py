@@ -10,6 +10,7 @@ from muniment_app.services.api import Cancelled, ModelInfo, Record
 from muniment_resources.errors import KnownError
 from muniment_runtime.model.catalogue import Catalogue, CatalogueEntry
 from muniment_runtime.model.fetch import ModelFetcher
+from muniment_runtime.model.requantize import Requantizer
 from muniment_runtime.model.store import BeforeVisible, InstalledModel, ModelStore
 
 __all__ = ["StoreModelService"]
@@ -30,20 +31,29 @@ class StoreModelService:
         store: Installed models.
         catalogue: Known models.
         fetcher: Adds catalogue models.
+        requantizer: Makes smaller quantizations of installed models.
         audit: Writes one event durably.
     """
 
-    def __init__(self, store: ModelStore, catalogue: Catalogue, fetcher: ModelFetcher, audit: Record) -> None:
+    def __init__(
+        self,
+        store: ModelStore,
+        catalogue: Catalogue,
+        fetcher: ModelFetcher,
+        requantizer: Requantizer,
+        audit: Record,
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._fetcher = fetcher
+        self._requantizer = requantizer
         self._audit = audit
 
     def list(self) -> builtins.list[ModelInfo]:
-        """Return the catalogue in its order, then imported files by name."""
+        """Return the catalogue in its order, then imported and requantized files by name."""
         installed = {model.model_id: model for model in self._store.installed()}
         infos = [self._catalogue_info(entry, installed.pop(entry.model_id, None)) for entry in self._catalogue]
-        return infos + [self._imported_info(model) for model in installed.values()]
+        return infos + [self._own_info(model) for model in installed.values()]
 
     def add(self, name: str, on_progress: Progress, cancelled: Cancelled) -> ModelInfo:
         """Fetch a catalogue model, or return at once when it is installed.
@@ -68,6 +78,28 @@ class StoreModelService:
             model = self._store.import_file(path, on_progress, cancelled, self._writer("model.imported"))
         except KnownError as error:
             self._refused(error, {}, {"file": path.name})
+            raise
+        return self._info(model)
+
+    def requantize(self, name: str, quantization: str, on_progress: Progress, cancelled: Cancelled) -> ModelInfo:
+        """Make a smaller quantization of an installed model, or return at once when it is there.
+
+        Raises:
+            KnownError: As ``Requantizer.make``; ``E-AUDIT-WRITE``.
+        """
+        asked: dict[str, object] = {"file_type": quantization.strip().upper()}
+
+        def write(model: InstalledModel) -> None:
+            assert model.base is not None
+            base = {"base": model.base.model_id, "base_sha256": model.base.sha256}
+            self._audit("model.requantized", _fields(model) | base | asked, {})
+
+        try:
+            model = self._requantizer.make(name, quantization, on_progress, cancelled, write)
+        except KnownError as error:
+            if error.code == "E-QUANTIZE-FAILED":
+                failed = {"model": name, "code": error.code, "cause": str(error.params["cause"])}
+                self._audit("model.requantize_failed", failed | asked, {})
             raise
         return self._info(model)
 
@@ -107,7 +139,7 @@ class StoreModelService:
 
     def _info(self, model: InstalledModel) -> ModelInfo:
         entry = self._catalogue.find(model.model_id)
-        return self._catalogue_info(entry, model) if entry is not None else self._imported_info(model)
+        return self._catalogue_info(entry, model) if entry is not None else self._own_info(model)
 
     def _catalogue_info(self, entry: CatalogueEntry, model: InstalledModel | None) -> ModelInfo:
         return ModelInfo(
@@ -122,17 +154,20 @@ class StoreModelService:
             path=str(self._store.path(entry.model_id)) if model is not None else None,
         )
 
-    def _imported_info(self, model: InstalledModel) -> ModelInfo:
+    def _own_info(self, model: InstalledModel) -> ModelInfo:
+        """Describe an imported file, or one made here: that one is under the licence of its base."""
+        entry = self._store.entry(model)
         return ModelInfo(
             model_id=model.model_id,
-            family=model.architecture,
+            family=entry.family if entry else model.architecture,
             quantization=model.quantization,
             size_bytes=model.size_bytes,
-            languages=(),
-            licence="",
+            languages=entry.languages if entry else (),
+            licence=entry.licence if entry else "",
             installed=True,
             starter=False,
             path=str(self._store.path(model.model_id)),
+            base=model.base.model_id if model.base else None,
         )
 
 

@@ -125,7 +125,7 @@ def answer_json(answer: Answer) -> Json:
 
 
 def model_json(model: ModelInfo) -> Json:
-    """One record of ``models list --json``."""
+    """One record of ``models list --json``, and the object of ``models requantize --json``."""
     return {
         "model": model.model_id,
         "family": model.family,
@@ -135,6 +135,7 @@ def model_json(model: ModelInfo) -> Json:
         "licence": model.licence,
         "installed": model.installed,
         "starter": model.starter,
+        "base": model.base,
     }
 
 

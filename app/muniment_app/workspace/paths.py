@@ -44,6 +44,11 @@ class Home:
         return self.root / "logs"
 
     @property
+    def measurements(self) -> Path:
+        """What this device has taught about memory; content-free."""
+        return self.root / "measurements.json"
+
+    @property
     def settings(self) -> Path:
         """User settings."""
         return self.root / "settings.toml"

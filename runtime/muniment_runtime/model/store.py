@@ -10,20 +10,23 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from muniment_resources.errors import KnownError
 from muniment_runtime.contracts import ModelSpec
-from muniment_runtime.model.catalogue import Catalogue
+from muniment_runtime.model.catalogue import Catalogue, CatalogueEntry
 from muniment_runtime.model.files import (
     Cancelled,
     FreeBytes,
     Progress,
     free_bytes,
+    known_disk_full,
     link_or_copy,
+    require_space,
     sha256_file,
     sync_folder,
     write_atomic,
@@ -31,12 +34,21 @@ from muniment_runtime.model.files import (
 from muniment_runtime.model.gguf import read_header
 from muniment_runtime.model.spec import model_spec
 
-__all__ = ["BeforeVisible", "InstalledModel", "ModelStore", "safe_model_id"]
+__all__ = ["Base", "BeforeVisible", "InstalledModel", "ModelStore", "safe_model_id"]
 
 _LOG = logging.getLogger(__name__)
 _SAFE_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _RECORD_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Base:
+    """The model that another one was made from on this device. It need not be installed any more."""
+
+    model_id: str
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,12 @@ class InstalledModel:
         model_id: Catalogue id, or a safe name made from the imported file's name.
         sha256: Of the file, when it was installed or last verified.
         size_bytes, mtime_ns: Of the file, compared at every use.
-        architecture, quantization: Read from the header.
-        source: ``wheels``, ``https``, ``file``, ``cache`` or ``import``.
+        architecture: Read from the header.
+        quantization: Read from the header; of a model with a base, such as ``Q2_K-from-Q4_K_M``.
+        source: ``wheels``, ``https``, ``file``, ``cache``, ``import`` or ``requantized``.
         added: RFC 3339 time in UTC.
+        base: What a requantized model was made from, else ``None``. Records of versions that knew no such models
+            lack it.
     """
 
     model_id: str
@@ -60,6 +75,7 @@ class InstalledModel:
     quantization: str
     source: str
     added: str
+    base: Base | None = None
 
 
 BeforeVisible = Callable[[InstalledModel], None]
@@ -163,6 +179,8 @@ class ModelStore:
     def spec(self, model_id: str) -> ModelSpec:
         """Describe an installed model; the header is read once per version of the file.
 
+        A requantized model has the template and the languages of its base: its text is tokenised the same way.
+
         Raises:
             KnownError: As ``check``; ``E-MODEL-MALFORMED``.
         """
@@ -171,7 +189,7 @@ class ModelStore:
         if cached is not None and cached[:2] == (model.size_bytes, model.mtime_ns):
             return cached[2]
         path = self.path(model_id)
-        entry = self._catalogue.by_sha256(model.sha256)
+        entry = self.entry(model)
         spec = model_spec(
             read_header(path),
             model_id=model_id,
@@ -180,17 +198,52 @@ class ModelStore:
             template=entry.template if entry else None,
             languages=entry.languages if entry else (),
         )
+        if model.base is not None:
+            spec = replace(spec, quantization=model.quantization, base_model=model.base.model_id)
         self._specs[model_id] = (model.size_bytes, model.mtime_ns, spec)
         return spec
 
+    def entry(self, model: InstalledModel) -> CatalogueEntry | None:
+        """Return the catalogue entry of a model's file, or of the file that it was made from."""
+        return self._catalogue.by_sha256(model.sha256 if model.base is None else model.base.sha256)
+
     # --- changing ---------------------------------------------------------------------------------------------
 
+    def require_space(self, need_bytes: int) -> None:
+        """Check the room for a file of ``need_bytes`` plus the store's margin.
+
+        Raises:
+            KnownError: ``E-DISK-SPACE``.
+        """
+        require_space(self.folder, need_bytes, self._free)
+
+    def disk_full(self, need_bytes: int) -> AbstractContextManager[None]:
+        """Return a context that turns the system's "no space left" into ``E-DISK-SPACE``."""
+        return known_disk_full(self.folder, need_bytes, self._free)
+
     def commit(
-        self, part: Path, model_id: str, sha256: str, source: str, before_visible: BeforeVisible
+        self,
+        part: Path,
+        model_id: str,
+        sha256: str,
+        source: str,
+        before_visible: BeforeVisible,
+        *,
+        base: Base | None = None,
+        quantization: str | None = None,
     ) -> InstalledModel:
         """Make a finished, hashed file in this folder an installed model.
 
         The header is checked first. On any error the part is left for the caller to keep or delete.
+
+        Args:
+            part: The file.
+            model_id: Its id.
+            sha256: Its hash.
+            source: Where it came from.
+            before_visible: Called between the checks and the effect.
+            base: What it was made from.
+            quantization: Its label when the header alone does not tell the truth.
 
         Raises:
             KnownError: ``E-MODEL-MALFORMED``, ``E-MODEL-SPLIT``.
@@ -199,8 +252,9 @@ class ModelStore:
         status = part.stat()
         spec = model_spec(read_header(part), model_id=model_id, path=target, sha256=sha256)
         added = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        label = quantization or spec.quantization
         model = InstalledModel(
-            model_id, sha256, status.st_size, status.st_mtime_ns, spec.architecture, spec.quantization, source, added
+            model_id, sha256, status.st_size, status.st_mtime_ns, spec.architecture, label, source, added, base
         )
         before_visible(model)
         # An older record must not vouch for the new file if the program dies between the two steps.
@@ -301,9 +355,23 @@ class ModelStore:
         if not isinstance(raw, dict) or raw.get("format") != _RECORD_FORMAT or raw.get("model_id") != path.stem:
             return None
         numbers = ("size_bytes", "mtime_ns")
-        values = {name: raw.get(name) for name in InstalledModel.__dataclass_fields__}
+        values = {name: raw.get(name) for name in InstalledModel.__dataclass_fields__ if name != "base"}
         if not _SAFE_ID.fullmatch(path.stem):
             return None
         if not all(isinstance(value, int if name in numbers else str) for name, value in values.items()):
             return None
-        return InstalledModel(**{name: raw[name] for name in values})
+        base = None if raw.get("base") is None else _base(raw["base"])
+        if base is None and raw.get("base") is not None:
+            # Without its base such a model would pass for an original.
+            return None
+        return InstalledModel(**{name: raw[name] for name in values}, base=base)
+
+
+def _base(raw: object) -> Base | None:
+    """Return the base in a record, or ``None`` when it is not one."""
+    if not isinstance(raw, Mapping):
+        return None
+    model_id, sha256 = raw.get("model_id"), raw.get("sha256")
+    if not isinstance(model_id, str) or not isinstance(sha256, str):
+        return None
+    return Base(model_id, sha256) if _SAFE_ID.fullmatch(model_id) and _SHA256.fullmatch(sha256) else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muniment_resources.units import format_bytes
-from muniment_runtime.contracts import Candidate, Headroom, Need, Plan
+from muniment_runtime.contracts import Candidate, Headroom, Need, NeedBasis, Pins, Plan
 from muniment_runtime.headroom.chain import split_name
 
 __all__ = ["Line", "alternatives", "budget", "budget_lines", "explain", "limit_lines", "rejected_lines"]
@@ -29,7 +29,9 @@ def explain(plan: Plan) -> list[Line]:
         lines += _blocked(plan)
     else:
         lines.append(Line(f"plan.{choice.reason}", choice.reason_params))
+        lines += _context(plan, choice)
         lines += budget_lines(choice.need)
+        lines += _basis(choice)
         lines += _forecast(choice)
     return lines + rejected_lines(plan)
 
@@ -67,17 +69,18 @@ def budget_lines(need: Need) -> list[Line]:
 def alternatives(plan: Plan) -> list[Candidate]:
     """Return the candidates that were not chosen and are worth telling about.
 
-    Candidates of one model with the same context, cache and verdict differ only in the size of their steps: one
-    speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives.
+    Candidates of one model with the same cache and verdict differ only in context, sequences and the size of their
+    steps: one speaks for them, the one that misses least. Smaller steps of the choice itself are no alternatives.
     """
-    groups: dict[tuple[str, int, str, str], Candidate] = {}
+    groups: dict[tuple[str, str, str], Candidate] = {}
     for index, candidate in enumerate(plan.candidates):
-        mark = (candidate.config.model_id, candidate.config.context, str(candidate.config.kv_type), candidate.reason)
+        config = candidate.config
+        mark = (config.model_id, config.kv_type.value, candidate.reason)
         if index != plan.chosen and (mark not in groups or _missing(candidate) < _missing(groups[mark])):
             groups[mark] = candidate
     if plan.choice is not None:
         config = plan.choice.config
-        groups.pop((config.model_id, config.context, str(config.kv_type), "not_best"), None)
+        groups.pop((config.model_id, config.kv_type.value, "not_best"), None)
     return list(groups.values())
 
 
@@ -117,6 +120,30 @@ def _blocked(plan: Plan) -> list[Line]:
                     },
                 )
             )
+    if plan.pins != Pins() and not plan.pins.override and plan.unblock_bytes:
+        lines.append(Line("plan.insist"))
+    return lines
+
+
+def _context(plan: Plan, choice: Candidate) -> list[Line]:
+    if plan.pins.context is not None or not plan.needed_context:
+        return []
+    if choice.config.context < plan.needed_context:
+        return [
+            Line("plan.context_short", {"needed": plan.needed_context, "context": choice.config.context}),
+        ]
+    return [Line("plan.context_line", {"needed": plan.needed_context})]
+
+
+def _basis(choice: Candidate) -> list[Line]:
+    if choice.need.basis is NeedBasis.FORMULA:
+        lines = [Line("plan.basis.formula")]
+    elif choice.formula is None:
+        lines = [Line("plan.basis.oracle_only")]
+    else:
+        lines = [Line("plan.basis.oracle", {"formula": format_bytes(choice.formula.total_bytes)})]
+    if choice.need.residual_bytes:
+        lines.append(Line("plan.residual_line", {"size": format_bytes(choice.need.residual_bytes)}))
     return lines
 
 

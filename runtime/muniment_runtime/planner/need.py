@@ -1,20 +1,24 @@
 """Closed-form memory need of one model under one configuration, for the CPU backend of llama.cpp.
 
-Sources are files of llama.cpp as built into llama-cpp-python 0.3.36; sizes are bytes. The cache formula is exact. The
-compute formula follows the largest tensors alive at once in the worst-case graph and is within a few MiB.
-``tests/model/test_need.py`` holds both against what the library prints and what the process really takes.
+Sources are files of llama.cpp as built into llama-cpp-python 0.3.36; sizes are bytes. Cache and states are exact; the
+temporary tensors are placed as the library places them (``graph``, ``arena``), once per model, and their peak is kept
+as sums that a configuration is put into. ``tests/model/test_need.py`` holds all of it against what the library
+prints and what the process really takes.
 
-The settings behind the numbers: one unified cache for all sequences, ``swa_full`` off, ``n_outputs_max`` equal to the
-number of sequences, K and V of the same type.
+The settings behind the numbers: ``swa_full`` off, ``n_outputs_max`` equal to the number of sequences, K and V of the
+same type, context x sequences cells asked of the library.
 """
 
 from __future__ import annotations
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_runtime.contracts import KvType, ModelSpec, Need, RunConfig
+from muniment_runtime.contracts import GraphShape, KvType, LayerShape, ModelSpec, Need, RunConfig
+from muniment_runtime.planner.arena import unpacked
+from muniment_runtime.planner.graph import ARCHITECTURES, Mode, record
 
 __all__ = [
     "CONTEXT_STEP",
+    "NeedModel",
     "base_bytes",
     "compute_bytes",
     "context_cells",
@@ -25,13 +29,26 @@ __all__ = [
     "output_bytes",
     "padded",
     "ubatch_tokens",
+    "weights_bytes",
 ]
 
 CONTEXT_STEP = 256
 """Cache cells come in steps of 256 (``src/llama-context.cpp``, constructor)."""
 
 _BLOCK = 32
-_BLOCK_BYTES = {KvType.F16: 64, KvType.Q8_0: 34}
+# Bytes of 32 elements (``ggml/src/ggml-common.h``, the block types).
+_BLOCK_BYTES = {
+    KvType.F32: 128,
+    KvType.F16: 64,
+    KvType.BF16: 64,
+    KvType.Q8_0: 34,
+    KvType.Q5_1: 24,
+    KvType.Q5_0: 22,
+    KvType.Q4_1: 20,
+    KvType.Q4_0: 18,
+    KvType.IQ4_NL: 18,
+}
+_FLOAT = 4
 
 # Measured on x86-64 Linux with Python 3.11: interpreter, bindings and shared libraries take 40 MiB resident before a
 # model is loaded; the graph, the thread pool and the allocator's slack add 4 to 7 MiB once a prompt was read.
@@ -50,17 +67,18 @@ def padded(value: int, step: int) -> int:
 
 
 def context_cells(config: RunConfig) -> int:
-    """Return the cache cells of the whole context: every sequence gets the configured context.
+    """Return the cells of one stream of the cache.
 
-    All sequences share the cells of a unified cache, so the backend must ask for context x sequences in all;
-    llama.cpp rounds up to 256 (``src/llama-context.cpp``, constructor: ``n_ctx``, ``n_ctx_seq``).
+    The backend asks for context x sequences. A unified cache is one stream of them all; otherwise every sequence has
+    a stream of its own share (``src/llama-context.cpp``, constructor: ``n_ctx``, ``n_ctx_seq``).
     """
-    return padded(config.context * config.sequences, CONTEXT_STEP)
+    cells = padded(config.context * config.sequences, CONTEXT_STEP)
+    return cells if config.unified else padded(cells // config.sequences, CONTEXT_STEP)
 
 
 def ubatch_tokens(config: RunConfig) -> int:
     """Return the tokens of one physical batch: neither the context nor the logical batch can be exceeded."""
-    return min(context_cells(config), config.batch, config.ubatch)
+    return min(config.context * config.sequences, config.batch, config.ubatch)
 
 
 def kv_row_bytes(kv_type: KvType, elements: int) -> int:
@@ -69,90 +87,59 @@ def kv_row_bytes(kv_type: KvType, elements: int) -> int:
     Raises:
         BugError: A quantized row that is no whole number of blocks; ``kv_fits_type`` tells beforehand.
     """
-    if kv_type is KvType.F16:
-        return 2 * elements
-    if elements % _BLOCK:
+    if kv_type.quantized and elements % _BLOCK:
         raise BugError(f"a row of {elements} elements cannot be stored as {kv_type}")
-    return elements // _BLOCK * _BLOCK_BYTES[kv_type]
+    return elements * _BLOCK_BYTES[kv_type] // _BLOCK
 
 
 def kv_fits_type(spec: ModelSpec, kv_type: KvType) -> bool:
     """Return whether every cache row of the model can be stored in this type."""
-    if kv_type is KvType.F16:
+    if not kv_type.quantized:
         return True
     return all(layer.k_elements % _BLOCK == 0 and layer.v_elements % _BLOCK == 0 for layer in spec.layers)
 
 
-def _window_cells(window: int, config: RunConfig) -> int:
-    """Return the cells of a sliding-window layer (``src/llama-kv-cache-iswa.cpp``, constructor, ``swa_full`` off)."""
-    return padded(min(context_cells(config), window * config.sequences + ubatch_tokens(config)), CONTEXT_STEP)
-
-
 def kv_bytes(spec: ModelSpec, config: RunConfig) -> int:
-    """Return the bytes of the KV cache; resident at once, because the library clears the buffer.
-
-    Source: ``src/llama-kv-cache.cpp``, constructor. Without flash attention V is stored transposed and every layer is
-    padded to the widest V.
-
-    Raises:
-        BugError: Quantized V without flash attention, which the library refuses.
-    """
-    if not config.flash_attention and config.kv_type is not KvType.F16:
-        raise BugError("a quantized V cache needs flash attention")
-    widest = max((layer.v_elements for layer in spec.layers), default=0)
-    total = 0
-    for layer in spec.layers:
-        cells = _window_cells(layer.window, config) if layer.window else context_cells(config)
-        v_elements = layer.v_elements if config.flash_attention else widest
-        total += cells * (kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, v_elements))
-    return total
+    """Return the bytes of the KV cache; see ``NeedModel.need``."""
+    return NeedModel(spec).need(config).kv_bytes
 
 
 def compute_bytes(spec: ModelSpec, config: RunConfig) -> int:
-    """Return the bytes of temporary tensors: the larger of the logits and the attention or feed-forward stage.
-
-    Source: ``src/llama-context.cpp``, ``sched_reserve`` and ``graph_reserve``, which plan the worst prompt batch with
-    ``min(ubatch, n_outputs_max)`` rows of logits. Per token of a physical batch the graph keeps, in float32 elements:
-    3 x feed-forward + 4 x embedding, or the attention inputs and outputs; the attention mask is float16 with flash
-    attention and float32 without (then the scores of all heads come on top). Models with sliding windows have a second
-    mask. It becomes resident with the first full prompt.
-    """
-    tokens, cells = ubatch_tokens(config), context_cells(config)
-    embedding = spec.embedding_length
-    query = spec.head_count * spec.head_dim
-    key_value = spec.head_count_kv * spec.head_dim
-    outputs = min(tokens, config.sequences)
-    logits = outputs * spec.vocabulary + 2 * embedding * tokens
-    mask = cells + max((_window_cells(layer.window, config) for layer in spec.layers if layer.window), default=0)
-    if config.flash_attention:
-        feed_forward = 3 * spec.feed_forward_length + 4 * embedding
-        plain = query == embedding
-        attention = 5 * embedding + 2 * key_value if plain else 8 * query + 3 * key_value + 2 * embedding
-        stage = tokens * max(feed_forward, attention) + tokens * mask // 2
-    else:
-        scores = cells * spec.head_count
-        stage = tokens * (scores + mask + 3 * embedding + 2 * query + 2 * key_value)
-    return 4 * max(logits, stage)
+    """Return the bytes of temporary tensors; see ``NeedModel.need``."""
+    return NeedModel(spec).need(config).compute_bytes
 
 
 def output_bytes(spec: ModelSpec, config: RunConfig) -> int:
     """Return the bytes of the output buffer: float32 logits, a row a sequence (``output_reserve``)."""
-    return 4 * spec.vocabulary * config.sequences
+    return _FLOAT * spec.vocabulary * config.sequences
+
+
+def weights_bytes(spec: ModelSpec, config: RunConfig) -> int:
+    """Return the bytes of all weights in memory.
+
+    A mapped file counts whole: it must stay for decoding to keep its speed, and tensors that the backend copies into
+    another layout come on top. Read instead of mapped, each tensor lives in one layout only; a tied output matrix in
+    another layout than the embedding's is a tensor of its own (``src/llama-model-loader.cpp``, ``create_tensor``).
+    """
+    if not config.repack:
+        return spec.weights_bytes
+    return spec.weights_bytes + (spec.repack_bytes if config.mmap else spec.tied_copy_bytes)
 
 
 def base_bytes(spec: ModelSpec) -> int:
     """Return the bytes of the worker process itself and of the vocabulary: measured constants."""
+    return _PROCESS_BYTES + vocabulary_bytes(spec)
+
+
+def vocabulary_bytes(spec: ModelSpec) -> int:
+    """Return the bytes of the vocabulary in memory."""
     if spec.architecture.startswith(_SENTENCE_PIECE_FAMILIES):
-        return _PROCESS_BYTES + _SENTENCE_PIECE_BYTES * spec.vocabulary
-    return _PROCESS_BYTES + _VOCABULARY_FIXED_BYTES + _VOCABULARY_BYTES * spec.vocabulary
+        return _SENTENCE_PIECE_BYTES * spec.vocabulary
+    return _VOCABULARY_FIXED_BYTES + _VOCABULARY_BYTES * spec.vocabulary
 
 
 def estimate(spec: ModelSpec, config: RunConfig, residual_bytes: int = 0) -> Need:
-    """Return the need of a model under a configuration, line by line.
-
-    Weights are counted whole also when they are mapped: they must stay in memory for decoding to keep its speed.
-    Tensors that the CPU backend copies into another layout are counted twice, since the mapped source stays
-    (``ggml/src/ggml-cpu/repack.cpp``).
+    """Return the need of a model under one configuration; for many configurations keep a ``NeedModel``.
 
     Args:
         spec: The model.
@@ -163,16 +150,140 @@ def estimate(spec: ModelSpec, config: RunConfig, residual_bytes: int = 0) -> Nee
         KnownError: ``E-MODEL-UNSUPPORTED`` when the closed form does not cover the architecture; never guessed.
         BugError: The configuration is impossible.
     """
-    if not spec.supported:
+    return NeedModel(spec, residual_bytes).need(config)
+
+
+# Settings at which the temporary tensors are placed: tokens, cells of one stream, sequences. Between them the order
+# of sizes, and with it the placement, hardly changes; the largest of the sums found at all of them is taken.
+_POINTS = ((512, 512, 1), (512, 2048, 1), (512, 8192, 1), (512, 32768, 1), (512, 131072, 1), (512, 2048, 8), (64, 8192, 8))
+
+
+class NeedModel:
+    """One model, prepared for the need of many configurations.
+
+    Preparing sums up the layers; the temporary tensors are placed when a kind of configuration is first asked for.
+
+    Args:
+        spec: The model.
+        residual_bytes: Correction learned from earlier loads.
+
+    Raises:
+        KnownError: ``E-MODEL-UNSUPPORTED`` when the closed form does not cover the architecture; never guessed.
+    """
+
+    def __init__(self, spec: ModelSpec, residual_bytes: int = 0) -> None:
+        if not spec.supported:
+            raise KnownError("E-MODEL-UNSUPPORTED", model=spec.model_id, architecture=spec.architecture)
+        self._spec = spec
+        self._residual_bytes = residual_bytes
+        self._base_bytes = base_bytes(spec)
+        self._shape = spec.shape or _plain_shape(spec)
+        self._row_bytes: dict[tuple[KvType, bool], tuple[tuple[int, int], ...]] = {}
+        self._peaks: dict[tuple[KvType, bool], tuple[tuple[int, ...], ...]] = {}
+        self._window = max((layer.window for layer in spec.layers), default=0)
+
+    def need(self, config: RunConfig) -> Need:
+        """Return the need, line by line.
+
+        Cache (``src/llama-kv-cache.cpp``, constructor): resident at once, because the library clears the buffer.
+        Without flash attention V is stored transposed and every layer is padded to the widest V. A layer with a
+        sliding window keeps window + physical batch cells a stream; one stream for all sequences keeps a window for
+        each (``src/llama-kv-cache-iswa.cpp``). Recurrent states are float32 and do not grow with the context
+        (``src/llama-memory-recurrent.cpp``). Temporary tensors become resident with the first full prompt.
+
+        Raises:
+            BugError: The configuration is impossible.
+        """
+        context, sequences, batch, ubatch = config.context, config.sequences, config.batch, config.ubatch
+        if context < 1 or sequences < 1 or batch < 1 or ubatch < 1:
+            raise BugError("context, sequences and batches must be positive")
+        spec, unified = self._spec, config.unified
+        asked = context * sequences
+        tokens = min(asked, batch, ubatch)
+        cells = -(-asked // CONTEXT_STEP) * CONTEXT_STEP
+        streams = 1
+        if not unified:
+            cells = -(-(cells // sequences) // CONTEXT_STEP) * CONTEXT_STEP
+            streams = sequences
+        window_cells = 0
+        if self._window:
+            window_cells = self._window * (sequences if unified else 1) + tokens
+            window_cells = -(-min(cells, window_cells) // CONTEXT_STEP) * CONTEXT_STEP
+        key = (config.kv_type, config.flash_attention)
+        peaks = self._peaks.get(key)
+        if peaks is None:
+            peaks = self._prepare(*key)
+        kv_bytes = 0
+        for window, row_bytes in self._row_bytes[key]:
+            kv_bytes += row_bytes * (window_cells if window else cells)
+        rows = tokens if tokens < sequences else sequences
+        # A batch is split evenly over the sequences (graph_reserve).
+        tokens = -(-tokens // sequences) * sequences
+        compute_bytes = 0
+        for one, per_token, per_cell, per_window_cell, per_sequence, per_row, per_stored_cell in peaks:
+            peak = (
+                one
+                + tokens * (per_token + per_cell * cells + per_window_cell * window_cells)
+                + per_sequence * sequences
+                + per_row * rows
+                + per_stored_cell * cells * streams
+            )
+            if peak > compute_bytes:
+                compute_bytes = peak
+        weights = spec.weights_bytes
+        if config.repack:
+            weights += spec.repack_bytes if config.mmap else spec.tied_copy_bytes
+        return Need(
+            weights,
+            kv_bytes * streams,
+            _FLOAT * spec.recurrent_elements * sequences,
+            compute_bytes,
+            _FLOAT * spec.vocabulary * sequences,
+            self._base_bytes,
+            self._residual_bytes,
+        )
+
+    def _prepare(self, kv_type: KvType, flash: bool) -> tuple[tuple[int, ...], ...]:
+        """Sum up cache rows by window, and find the peaks of the temporary tensors."""
+        if kv_type.quantized and not flash:
+            raise BugError("a quantized V cache needs flash attention")
+        spec, shape = self._spec, self._shape
+        rows: dict[int, int] = {}
+        for layer in spec.layers:
+            values = layer.v_elements if flash or spec.latent else shape.widest_values
+            row = kv_row_bytes(kv_type, layer.k_elements) + kv_row_bytes(kv_type, values)
+            rows[layer.window] = rows.get(layer.window, 0) + row
+        self._row_bytes[kv_type, flash] = tuple(rows.items())
+        mode = Mode(flash, kv_type.quantized, _BLOCK_BYTES[kv_type] // _BLOCK)
+        tape = record(spec.architecture, shape, spec.embedding_length, spec.vocabulary, mode)
+        found = set()
+        for tokens, cells, sequences in _POINTS:
+            window_cells = min(cells, padded(self._window + tokens, CONTEXT_STEP)) if self._window else 0
+            point = (1, tokens, tokens * cells, tokens * window_cells, sequences, sequences, cells * sequences)
+            found.add(unpacked(tape.peak(point)))
+        peaks = tuple(one for one in found if not any(_covers(other, one) for other in found if other != one))
+        self._peaks[kv_type, flash] = peaks
+        return peaks
+
+
+def _covers(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+    return all(a >= b for a, b in zip(large, small, strict=True))
+
+
+def _plain_shape(spec: ModelSpec) -> GraphShape:
+    """The shape of a plain transformer, for a model of which nothing more is known."""
+    if spec.architecture not in ARCHITECTURES:
         raise KnownError("E-MODEL-UNSUPPORTED", model=spec.model_id, architecture=spec.architecture)
-    if min(config.context, config.sequences, config.batch, config.ubatch) < 1:
-        raise BugError("context, sequences and batches must be positive")
-    return Need(
-        weights_bytes=spec.weights_bytes + spec.repack_bytes,
-        kv_bytes=kv_bytes(spec, config),
-        recurrent_bytes=0,
-        compute_bytes=compute_bytes(spec, config),
-        output_bytes=output_bytes(spec, config),
-        base_bytes=base_bytes(spec),
-        residual_bytes=residual_bytes,
+    layers = tuple(
+        LayerShape(
+            heads=spec.head_count,
+            queries=spec.head_count * spec.head_dim,
+            keys=layer.k_elements,
+            values=layer.v_elements,
+            attended=spec.head_count * spec.head_dim,
+            window=layer.window,
+            feed_forward=spec.feed_forward_length,
+        )
+        for layer in spec.layers
     )
+    return GraphShape(layers, max((layer.v_elements for layer in spec.layers), default=0))

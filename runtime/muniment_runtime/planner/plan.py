@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from muniment_resources.errors import BugError
 from muniment_resources.units import MIB, format_bytes
-from muniment_runtime.contracts import (
-    Candidate,
-    Headroom,
-    KvType,
-    ModelSpec,
-    Need,
-    Pins,
-    Plan,
-    Prediction,
-    Profile,
-    RunConfig,
-)
-from muniment_runtime.planner.candidates import configurations, smallest
-from muniment_runtime.planner.need import estimate, kv_fits_type
-from muniment_runtime.planner.prior import SpeedPrior, predict
-from muniment_runtime.planner.rank import TTFT_BUDGET_US, Entry, choose, over_time_budget, ranking
+from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, NeedBasis, Pins, Plan, Profile, RunConfig
+from muniment_runtime.planner.judge import RULES, Judge, Judged, Params
+from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
+from muniment_runtime.planner.needs import Needs
+from muniment_runtime.planner.prior import SpeedPrior
+from muniment_runtime.planner.rank import TTFT_BUDGET_US, Choice, Entry, choose, over_time_budget, rungs
 
-__all__ = ["RULES", "default_margin", "entries_of", "make_plan", "microseconds"]
-
-RULES = frozenset({"pinned_out", "unsupported", "no_chat_template", "context_over_training", "not_calibrated"})
-"""Reasons that exclude a candidate whatever memory there is."""
-
-_NO_NEED = Need(0, 0, 0, 0, 0, 0, 0)
-_NO_PREDICTION = Prediction(None, None, None, None)
+__all__ = ["RULES", "default_margin", "entries_of", "make_plan", "microseconds", "open_questions"]
 
 
-def default_margin(headroom: Headroom) -> int:
-    """Return the bytes that always stay free: 512 MiB, or 8 % of the memory limit where that is more."""
-    return max(512 * MIB, headroom.total_bytes * 8 // 100)
+def default_margin(headroom: Headroom, spread_bytes: int = 0) -> int:
+    """Return the bytes that always stay free: 512 MiB, or 8 % of the memory limit where that is more.
+
+    Args:
+        headroom: Whose ``total_bytes`` is the limit.
+        spread_bytes: How far measured needs scatter on this device: the reserve grows by it.
+    """
+    return max(512 * MIB, headroom.total_bytes * 8 // 100) + spread_bytes
 
 
 def microseconds(seconds: float | None) -> int | None:
@@ -51,178 +41,182 @@ def make_plan(
     margin: int,
     priors: SpeedPrior | None = None,
     threads: int = 2,
+    least_context: int | None = None,
+    knowledge: Knowledge = NOTHING_KNOWN,
+    needs: Needs | None = None,
 ) -> Plan:
     """Choose a configuration.
 
     Every candidate carries the first rule that rejects it; among those that fit, ``rank.order_key`` decides. A pin is
-    never overridden: when the pinned choice does not fit, nothing is chosen and the best that would fit without the
-    pins is listed as ``pinned_out`` with ``would_fit`` 1.
+    never overridden by the planner: when the pinned choice does not fit, nothing is chosen and the best that would fit
+    without the pins is listed as ``pinned_out`` with ``would_fit`` 1. Only the user can insist (``Pins.override``).
 
     Args:
         specs: The installed models.
         headroom: What is free.
         profile: What the task protects.
         pins: What the user fixed.
-        needed_context: Tokens that the task needs at least, prompt and answer together.
+        needed_context: Tokens that the task needs, prompt and answer together.
         margin: Bytes that must stay free.
         priors: Believed speed of the device.
         threads: Threads for the configurations.
+        least_context: Tokens below which the task cannot be done at all; between this and ``needed_context`` passages
+            are left out. By default nothing may be left out.
+        knowledge: Dry runs, corrections and what runs now.
+        needs: Closed-form needs that were computed before; they change nothing but the time.
     """
-    prior = priors or SpeedPrior()
+    needs = needs or Needs()
     by_id = {spec.model_id: spec for spec in specs}
     if len(by_id) != len(specs):
         raise BugError("two models share an id")
-    judged = _Judge(headroom, profile, pins, needed_context, margin, prior, threads)
-    ordered = [by_id[model_id] for model_id in sorted(by_id)]
-    candidates = [candidate for spec in ordered for candidate in judged.model(spec)]
-    chosen = choose(profile, entries_of(candidates, by_id), headroom.available_bytes, margin)
-    missing = [
-        int(candidate.reason_params["missing_bytes"])
-        for candidate in candidates
-        if candidate.reason == "needs_more_memory"
-    ]
-    if chosen is None:
-        if pins != Pins():
-            free = make_plan(specs, headroom, profile, Pins(), needed_context, margin, prior, threads).choice
-            if free is not None:
-                candidates.append(_pinned_out(free, would_fit=True))
-        return Plan(profile, headroom, margin, pins, tuple(candidates), None, min(missing, default=0))
-    entries = entries_of(candidates, by_id)
-    final = [
-        _told(candidate, index, chosen, entries, profile, headroom, margin)
-        for index, candidate in enumerate(candidates)
-    ]
-    order = ranking(profile, entries, headroom.available_bytes, margin)
-    return Plan(profile, headroom, margin, pins, tuple(final), chosen, 0, _ladder(final, order, chosen))
-
-
-class _Judge:
-    """Applies the rules that look at one candidate alone."""
-
-    def __init__(
-        self,
-        headroom: Headroom,
-        profile: Profile,
-        pins: Pins,
-        needed_context: int,
-        margin: int,
-        prior: SpeedPrior,
-        threads: int,
-    ) -> None:
-        self._headroom = headroom
-        self._profile = profile
-        self._pins = pins
-        self._needed = needed_context
-        self._margin = margin
-        self._prior = prior
-        self._threads = threads
-
-    def model(self, spec: ModelSpec) -> list[Candidate]:
-        """Return the candidates of one model; a model excluded as a whole gives one."""
-        single = smallest(spec, self._pins, self._needed, self._threads)
-        if not spec.supported:
-            params = {"model": spec.model_id, "architecture": spec.architecture}
-            return [Candidate(single, spec.quantization, _NO_NEED, _NO_PREDICTION, False, "unsupported", params)]
-        if not kv_fits_type(spec, single.kv_type):
-            params = {"model": spec.model_id, "architecture": f"{spec.architecture}, {single.kv_type}"}
-            return [Candidate(single, spec.quantization, _NO_NEED, _NO_PREDICTION, False, "unsupported", params)]
-        if self._pins.model_id is not None and self._pins.model_id != spec.model_id:
-            return [_pinned_out(self._candidate(spec, single), would_fit=False)]
-        if spec.template is None:
-            bare = self._candidate(spec, single)
-            return [bare._replace(fits=False, reason="no_chat_template", reason_params={"model": spec.model_id})]
-        return [
-            self._candidate(spec, config)
-            for config in configurations(spec, self._profile, self._pins, self._needed, self._threads)
-            if kv_fits_type(spec, config.kv_type)
-        ]
-
-    def _candidate(self, spec: ModelSpec, config: RunConfig) -> Candidate:
-        need = estimate(spec, config)
-        prediction = predict(spec, config, self._needed, self._prior)
-        reason, params = self._verdict(spec, config, need)
-        return Candidate(config, spec.quantization, need, prediction, not reason, reason, params)
-
-    def _verdict(self, spec: ModelSpec, config: RunConfig, need: Need) -> tuple[str, dict[str, str | int | float]]:
-        if config.context > spec.context_train:
-            return "context_over_training", {"context": config.context, "context_train": spec.context_train}
-        if config.kv_type is not KvType.F16 and self._pins.kv_type is None:
-            return "not_calibrated", {"kv_type": str(config.kv_type)}
-        missing = need.total_bytes + self._margin - self._headroom.available_bytes
-        if missing > 0:
-            return "needs_more_memory", {"missing_bytes": missing, "missing": format_bytes(missing)}
-        return "", {}
-
-
-def _pinned_out(candidate: Candidate, *, would_fit: bool) -> Candidate:
-    return candidate._replace(
-        fits=False,
-        reason="pinned_out",
-        reason_params={
-            "model": candidate.config.model_id,
-            "context": candidate.config.context,
-            "would_fit": int(would_fit),
-        },
+    least = needed_context if least_context is None else min(least_context, needed_context)
+    judge = Judge(
+        headroom, profile, pins, needed_context, least, margin, priors or SpeedPrior(), threads, knowledge, needs
+    )
+    judged = [item for model_id in sorted(by_id) for item in judge.model(by_id[model_id])]
+    entries = [_entry(item, needed_context, knowledge.running) for item in judged]
+    choice = choose(profile, entries, headroom.available_bytes, margin, pins.override and _pinned(pins))
+    told = _Told(profile, headroom, margin, entries, choice)
+    candidates = [told.candidate(index, item) for index, item in enumerate(judged)]
+    missing = [int(item.params["missing_bytes"]) for item in judged if item.reason == "needs_more_memory"]
+    if choice.chosen is None and _pinned(pins):
+        free = make_plan(
+            specs, headroom, profile, Pins(), needed_context, margin, priors, threads, least_context, knowledge, needs
+        ).choice
+        if free is not None:
+            candidates.append(_would_fit(free))
+    return Plan(
+        profile=profile,
+        headroom=headroom,
+        margin_bytes=margin,
+        pins=pins,
+        candidates=tuple(candidates),
+        chosen=choice.chosen,
+        unblock_bytes=min(missing, default=0) if choice.chosen is None else 0,
+        ladder=rungs([item.need.total_bytes for item in judged], choice.order),
+        needed_context=needed_context,
     )
 
 
-def entries_of(candidates: Sequence[Candidate], specs: dict[str, ModelSpec]) -> list[Entry]:
+def open_questions(
+    plan: Plan,
+    specs: Sequence[ModelSpec],
+    threads: int,
+    least_context: int,
+    knowledge: Knowledge,
+) -> list[RunConfig]:
+    """Return what a dry run should answer before this plan is acted on, nothing when the plan stands.
+
+    First the models whose need nobody but the library knows; then the choice, if its need is still the closed form's.
+    """
+    judge = Judge(
+        plan.headroom,
+        plan.profile,
+        plan.pins,
+        plan.needed_context,
+        least_context,
+        plan.margin_bytes,
+        SpeedPrior(),
+        threads,
+        knowledge,
+        Needs(),
+    )
+    asked = [config for spec in specs for config in judge.questions(spec)]
+    if asked or not knowledge.probing:
+        return asked
+    choice = plan.choice
+    if choice is not None and choice.need.basis is NeedBasis.FORMULA:
+        return [choice.config]
+    return []
+
+
+def _pinned(pins: Pins) -> bool:
+    return replace(pins, override=False) != Pins()
+
+
+def _would_fit(candidate: Candidate) -> Candidate:
+    config = candidate.config
+    params: Params = {"model": config.model_id, "context": config.context, "would_fit": 1}
+    return candidate._replace(fits=False, reason="pinned_out", reason_params=params)
+
+
+def _entry(item: Judged, needed_context: int, running: RunConfig | None) -> Entry:
+    config, spec = item.config, item.spec
+    total = item.need.total_bytes
+    return Entry(
+        item.reason not in RULES,
+        total,
+        total - spec.weights_bytes if config.mmap else total,
+        spec.parameters,
+        spec.weights_bytes,
+        microseconds(item.prediction.ttft_s),
+        config.model_id,
+        config.context,
+        config.kv_type.value,
+        config.sequences,
+        config.ubatch,
+        max(0, needed_context - config.context),
+        config == running,
+    )
+
+
+def entries_of(
+    candidates: Sequence[Candidate],
+    specs: Mapping[str, ModelSpec],
+    needed_context: int = 0,
+    running: RunConfig | None = None,
+) -> list[Entry]:
     """Return what the order looks at, one entry a candidate."""
     return [
-        Entry(
-            allowed=candidate.reason not in RULES,
-            need_bytes=candidate.need.total_bytes,
-            parameters=specs[candidate.config.model_id].parameters,
-            weights_bytes=specs[candidate.config.model_id].weights_bytes,
-            ttft_us=microseconds(candidate.prediction.ttft_s),
-            model_id=candidate.config.model_id,
-            context=candidate.config.context,
-            kv_type=str(candidate.config.kv_type),
-            sequences=candidate.config.sequences,
-            ubatch=candidate.config.ubatch,
+        _entry(
+            Judged(specs[item.config.model_id], item.config, item.need, item.formula, item.prediction, item.reason, {}),
+            needed_context,
+            running,
         )
-        for candidate in candidates
+        for item in candidates
     ]
 
 
-def _told(
-    candidate: Candidate,
-    index: int,
-    chosen: int,
-    entries: Sequence[Entry],
-    profile: Profile,
-    headroom: Headroom,
-    margin: int,
-) -> Candidate:
-    """Return the candidate with the reason why it was, or was not, chosen among those that fit."""
-    if not candidate.fits:
-        return candidate
-    entry, best = entries[index], entries[chosen]
-    reason = "not_best"
-    params: dict[str, str | int | float] = {"model": entry.model_id, "context": entry.context}
-    if index == chosen:
-        reason = "chosen"
-        params |= {
-            "quantization": candidate.quantization,
-            "need": format_bytes(candidate.need.total_bytes),
-            "headroom": format_bytes(headroom.available_bytes),
-            "margin": format_bytes(margin),
-        }
-    elif over_time_budget(profile, entry):
-        reason = "over_time_budget"
-        params |= {"seconds": (entry.ttft_us or 0) // 1_000_000, "budget": (TTFT_BUDGET_US[profile] or 0) // 1_000_000}
-    elif entry.parameters < best.parameters:
-        reason = "smaller_than_chosen"
-        params |= {"chosen": best.model_id}
-    return candidate._replace(reason=reason, reason_params=params)
+class _Told:
+    """Says of each candidate why it was, or was not, chosen among those that fit."""
 
+    def __init__(
+        self, profile: Profile, headroom: Headroom, margin: int, entries: Sequence[Entry], choice: Choice
+    ) -> None:
+        self._profile = profile
+        self._entries = entries
+        self._choice = choice
+        self._free = {"headroom": format_bytes(headroom.available_bytes), "margin": format_bytes(margin)}
 
-def _ladder(candidates: Sequence[Candidate], order: Sequence[int], start: int) -> tuple[int, ...]:
-    """Return the rungs below the choice, next first: each the best candidate that frees memory over the one before."""
-    rungs: list[int] = []
-    lowest = candidates[start].need.total_bytes
-    for index in order[order.index(start) + 1 :]:
-        if candidates[index].need.total_bytes < lowest:
-            rungs.append(index)
-            lowest = candidates[index].need.total_bytes
-    return tuple(rungs)
+    def candidate(self, index: int, item: Judged) -> Candidate:
+        reason, params = item.reason, item.params
+        fits = not reason
+        chosen = self._choice.chosen
+        if index == chosen:
+            reason = "overridden" if self._choice.overridden else "chosen"
+            params = {
+                "model": item.config.model_id,
+                "context": item.config.context,
+                "quantization": item.spec.quantization,
+                "need": format_bytes(item.need.total_bytes),
+                **self._free,
+            }
+        elif fits and chosen is not None:
+            reason, params = self._beaten(self._entries[index], self._entries[chosen])
+        return Candidate(
+            item.config, item.spec.quantization, item.need, item.prediction, fits, reason, params, item.formula
+        )
+
+    def _beaten(self, entry: Entry, best: Entry) -> tuple[str, Params]:
+        params: dict[str, str | int | float] = {"model": entry.model_id, "context": entry.context}
+        if over_time_budget(self._profile, entry):
+            seconds = ((entry.ttft_us or 0) + 500_000) // 1_000_000
+            budget = (TTFT_BUDGET_US[self._profile] or 0) // 1_000_000
+            return "over_time_budget", {**params, "seconds": seconds, "budget": budget}
+        if entry.parameters < best.parameters:
+            return "smaller_than_chosen", {**params, "chosen": best.model_id}
+        if entry.parameters == best.parameters and entry.weights_bytes < best.weights_bytes:
+            return "fewer_bits_than_chosen", {**params, "chosen": best.model_id}
+        if entry.shortfall > best.shortfall:
+            return "fewer_passages", {**params, "shortfall": entry.shortfall}
+        return "not_best", params

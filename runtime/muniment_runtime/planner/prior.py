@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muniment_runtime.contracts import ModelSpec, Prediction, RunConfig
+from muniment_runtime.contracts import KvType, ModelSpec, Prediction, RunConfig
 from muniment_runtime.planner.need import kv_row_bytes, ubatch_tokens
 
-__all__ = ["SpeedPrior", "active_parameters", "predict"]
+__all__ = ["SpeedModel", "SpeedPrior", "active_parameters"]
 
 
 @dataclass(frozen=True)
@@ -25,32 +25,66 @@ class SpeedPrior:
 
 
 def active_parameters(spec: ModelSpec) -> int:
-    """Return the weights that every prompt token passes: attention and feed-forward, without the two embeddings."""
+    """Return the weights that every prompt token passes: attention and feed-forward, without the two embeddings.
+
+    Of a mixture of experts only the experts used count. Where the shape is not known, all parameters stand in: an
+    upper bound.
+    """
+    if not spec.supported:
+        return spec.parameters
     query = spec.head_count * spec.head_dim
     key_value = spec.head_count_kv * spec.head_dim
     attention = spec.embedding_length * (2 * query + 2 * key_value)
-    return spec.layer_count * (attention + 3 * spec.embedding_length * spec.feed_forward_length)
+    feed_forward = spec.experts_used * spec.expert_feed_forward_length or spec.feed_forward_length
+    return spec.layer_count * (attention + 3 * spec.embedding_length * feed_forward)
 
 
-def predict(spec: ModelSpec, config: RunConfig, prompt_tokens: int, prior: SpeedPrior) -> Prediction:
-    """Return predicted times for a prompt of ``prompt_tokens``.
+class SpeedModel:
+    """Predicts the times of one model; everything that does not depend on the configuration is computed once.
 
     Reading: every weight once per physical batch from memory, plus two operations per active weight and token, plus
-    attention over what was read before. Writing: all weights and the cache once per step, shared by the sequences.
+    attention over what was read before. Writing: the active weights and the cache once per step, shared by the
+    sequences.
     """
-    query = spec.head_count * spec.head_dim
-    operations = 2 * active_parameters(spec) * prompt_tokens + 2 * spec.layer_count * query * prompt_tokens**2
-    chunks = -(-prompt_tokens // ubatch_tokens(config))
-    step_s = spec.weights_bytes / prior.bandwidth_bytes_per_s
-    read_s = chunks * step_s + operations / (prior.operations_per_s * max(1, config.threads))
-    row = sum(
-        kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, layer.v_elements)
-        for layer in spec.layers
-    )
-    tpot_s = step_s + config.sequences * row * prompt_tokens / prior.bandwidth_bytes_per_s
-    return Prediction(
-        ttft_s=round(read_s + tpot_s, 6),
-        tpot_s=round(tpot_s, 6),
-        tokens_per_s=round(config.sequences / tpot_s, 6) if tpot_s > 0 else None,
-        quality=None,
-    )
+
+    def __init__(self, spec: ModelSpec, prior: SpeedPrior, prompt_tokens: int) -> None:
+        self._prior = prior
+        self._prompt_tokens = prompt_tokens
+        active = active_parameters(spec)
+        self._operations_per_token = 2 * active
+        self._attention = 2 * spec.layer_count * spec.head_count * spec.head_dim
+        share = min(1.0, active / spec.parameters) if spec.experts_used and spec.parameters else 1.0
+        self._read_s = spec.weights_bytes / prior.bandwidth_bytes_per_s
+        self._step_s = self._read_s * share
+        self._layers = spec.layers
+        self._row_bytes: dict[KvType, int] = {}
+        self._known: dict[tuple[object, ...], Prediction] = {}
+
+    def predict(self, config: RunConfig) -> Prediction:
+        """Return predicted times for the prompt, or for as much of it as the context holds."""
+        tokens = min(self._prompt_tokens, config.context)
+        batch = ubatch_tokens(config)
+        key = (tokens, batch, config.sequences, config.kv_type, config.threads)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._predict(config, tokens, batch)
+        return known
+
+    def _predict(self, config: RunConfig, tokens: int, batch: int) -> Prediction:
+        operations = self._operations_per_token * tokens + self._attention * tokens**2
+        read_s = -(-tokens // batch) * self._read_s + operations / (
+            self._prior.operations_per_s * max(1, config.threads)
+        )
+        row = self._row_bytes.get(config.kv_type)
+        if row is None:
+            row = self._row_bytes[config.kv_type] = sum(
+                kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, layer.v_elements)
+                for layer in self._layers
+            )
+        tpot_s = self._step_s + config.sequences * row * tokens / self._prior.bandwidth_bytes_per_s
+        return Prediction(
+            ttft_s=round(read_s + tpot_s, 6),
+            tpot_s=round(tpot_s, 6),
+            tokens_per_s=round(config.sequences / tpot_s, 6) if tpot_s > 0 else None,
+            quality=None,
+        )

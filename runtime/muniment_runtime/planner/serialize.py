@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from muniment_resources.errors import KnownError
-from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Plan, Prediction, Profile
+from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Pins, Plan, Prediction, Profile, RunConfig
+from muniment_runtime.headroom.chain import split_name
 from muniment_runtime.planner.plan import RULES, microseconds
-from muniment_runtime.planner.rank import Entry, choose
+from muniment_runtime.planner.rank import Entry, choose, rungs
 
-__all__ = ["decision_record", "plan_json", "replay"]
+__all__ = ["Replayed", "decision_record", "plan_json", "replay"]
 
-_RECORD_VERSION = 1
+_RECORD_VERSION = 2
+_NO_CODE = re.compile(r"[^A-Za-z0-9._:+=%,-]+")
 _NEED_LINES = (
     "weights_bytes",
     "kv_bytes",
@@ -23,14 +28,25 @@ _NEED_LINES = (
 )
 
 
+class Replayed(NamedTuple):
+    """What the recorded numbers lead to: the index of the choice and those of the rungs below it."""
+
+    chosen: int | None
+    ladder: tuple[int, ...]
+
+
 def plan_json(plan: Plan) -> dict[str, object]:
     """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates."""
     candidates = [_candidate_json(candidate) for candidate in plan.candidates]
     return {
-        "headroom": _headroom_json(plan.headroom),
+        "profile": str(plan.profile),
+        "headroom": {**_headroom_json(plan.headroom), "binding": plan.headroom.binding, **_signals(plan.headroom)},
         "margin_bytes": plan.margin_bytes,
+        "needed_context": plan.needed_context,
+        "pins": _pins(plan.pins),
         "candidates": candidates,
         "chosen": None if plan.chosen is None else candidates[plan.chosen],
+        "unblock_bytes": plan.unblock_bytes,
         "ladder": [candidates[index] for index in plan.ladder],
     }
 
@@ -43,8 +59,28 @@ def _headroom_json(headroom: Headroom) -> dict[str, object]:
     }
 
 
+def _signals(headroom: Headroom) -> dict[str, object]:
+    return {
+        "signals": {signal.name: signal.value for signal in headroom.signals},
+        "devices": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.device_limits],
+    }
+
+
+def _pins(pins: Pins) -> dict[str, object]:
+    """Return what is pinned; what is free is left out."""
+    values: dict[str, object] = {
+        "model": pins.model_id,
+        "context": pins.context,
+        "sequences": pins.sequences,
+        "kv_type": None if pins.kv_type is None else str(pins.kv_type),
+    }
+    pinned = {name: value for name, value in values.items() if value is not None}
+    # Insisting on nothing means nothing, so it is not recorded either.
+    return {**pinned, "override": 1} if pinned and pins.override else pinned
+
+
 def _candidate_json(candidate: Candidate) -> dict[str, object]:
-    config, prediction = candidate.config, candidate.prediction
+    config, formula = candidate.config, candidate.formula
     return {
         "model": config.model_id,
         "quantization": candidate.quantization,
@@ -53,17 +89,17 @@ def _candidate_json(candidate: Candidate) -> dict[str, object]:
         "sequences": config.sequences,
         "ubatch": config.ubatch,
         "flash_attention": config.flash_attention,
-        "need": {**_need_lines(candidate.need), "total_bytes": candidate.need.total_bytes},
-        "prediction": {
-            "ttft_s": prediction.ttft_s,
-            "tpot_s": prediction.tpot_s,
-            "tokens_per_s": prediction.tokens_per_s,
-            "quality": prediction.quality,
-            "basis": prediction.basis,
-        },
+        "need": _need_json(candidate.need),
+        "formula": None if formula is None else _need_json(formula),
+        "prediction": candidate.prediction._asdict(),
         "fits": candidate.fits,
         "reason": candidate.reason,
+        "missing_bytes": candidate.reason_params.get("missing_bytes", 0),
     }
+
+
+def _need_json(need: Need) -> dict[str, object]:
+    return {**_need_lines(need), "total_bytes": need.total_bytes, "basis": str(need.basis)}
 
 
 def _need_lines(need: Need) -> dict[str, int]:
@@ -78,32 +114,20 @@ def _need_lines(need: Need) -> dict[str, int]:
     }
 
 
-def decision_record(plan: Plan, specs: Sequence[ModelSpec]) -> dict[str, object]:
+def decision_record(plan: Plan, specs: Sequence[ModelSpec], running: RunConfig | None = None) -> dict[str, object]:
     """Return everything that went into the choice, with whole numbers and strings only.
 
     Times are microseconds, so that no float has to survive a canonical encoding; what is unknown or not pinned is left
     out, and ``chosen`` is -1 when nothing fits. Paths are left out: they may name people.
     """
     used = {candidate.config.model_id for candidate in plan.candidates}
-    pins: dict[str, object] = {}
-    if plan.pins.model_id is not None:
-        pins["model"] = plan.pins.model_id
-    if plan.pins.context is not None:
-        pins["context"] = plan.pins.context
-    if plan.pins.sequences is not None:
-        pins["sequences"] = plan.pins.sequences
-    if plan.pins.kv_type is not None:
-        pins["kv_type"] = str(plan.pins.kv_type)
     return {
         "version": _RECORD_VERSION,
         "profile": str(plan.profile),
-        "headroom": {
-            **_headroom_json(plan.headroom),
-            "total_bytes": plan.headroom.total_bytes,
-            "binding": plan.headroom.binding,
-        },
+        "headroom": _headroom_record(plan.headroom),
         "margin_bytes": plan.margin_bytes,
-        "pins": pins,
+        "needed_context": plan.needed_context,
+        "pins": _pins(plan.pins),
         "models": [
             {
                 "model": spec.model_id,
@@ -116,18 +140,40 @@ def decision_record(plan: Plan, specs: Sequence[ModelSpec]) -> dict[str, object]
             for spec in sorted(specs, key=lambda item: item.model_id)
             if spec.model_id in used
         ],
-        "candidates": [_candidate_record(candidate) for candidate in plan.candidates],
+        "candidates": [_candidate_record(candidate, candidate.config == running) for candidate in plan.candidates],
         "chosen": -1 if plan.chosen is None else plan.chosen,
         "ladder": list(plan.ladder),
         "unblock_bytes": plan.unblock_bytes,
     }
 
 
-def _candidate_record(candidate: Candidate) -> dict[str, object]:
-    config = candidate.config
+def _headroom_record(headroom: Headroom) -> dict[str, object]:
+    """Return the headroom with codes for names: a control group is a path that may name a person, so it is numbered."""
+    codes: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for limit in headroom.limits:
+        key, detail = split_name(limit.name)
+        counts[key] += 1
+        codes[limit.name] = f"{key}:{counts[key]}" if detail else key
+    return {
+        "available_bytes": headroom.available_bytes,
+        "total_bytes": headroom.total_bytes,
+        "limits": [{"name": codes[limit.name], "bytes": limit.bytes} for limit in headroom.limits],
+        "binding": codes.get(headroom.binding, split_name(headroom.binding)[0]),
+        "pressure": str(headroom.pressure),
+    }
+
+
+def _code(label: str) -> str:
+    """Return a label in the characters that events hold in the clear."""
+    return _NO_CODE.sub("_", label).strip("_")
+
+
+def _candidate_record(candidate: Candidate, running: bool) -> dict[str, object]:
+    config, formula = candidate.config, candidate.formula
     return {
         "model": config.model_id,
-        "quantization": candidate.quantization,
+        "quantization": _code(candidate.quantization),
         "context": config.context,
         "kv_type": str(config.kv_type),
         "sequences": config.sequences,
@@ -137,7 +183,10 @@ def _candidate_record(candidate: Candidate) -> dict[str, object]:
         "mmap": int(config.mmap),
         "device_layers": config.device_layers,
         "threads": config.threads,
+        "running": int(running),
         "need": _need_lines(candidate.need),
+        "basis": str(candidate.need.basis),
+        **({} if formula is None else {"formula_bytes": formula.total_bytes}),
         "prediction": _prediction_record(candidate.prediction),
         "fits": int(candidate.fits),
         "reason": candidate.reason,
@@ -155,36 +204,48 @@ def _prediction_record(prediction: Prediction) -> dict[str, object]:
     return {**known, "basis": prediction.basis}
 
 
-def replay(record: Mapping[str, object]) -> int | None:
+def replay(record: Mapping[str, object]) -> Replayed:
     """Return the choice that the recorded numbers lead to, computed anew and without looking at the recorded one.
 
     Raises:
-        KnownError: ``E-PLAN-RECORD`` when the record lacks something or holds something else than it should.
+        KnownError: ``E-PLAN-RECORD`` when the record lacks something, holds something else than it should or was
+            written under other rules.
     """
+    if record.get("version") != _RECORD_VERSION:
+        raise KnownError("E-PLAN-RECORD")
     try:
         profile = Profile(_text(record, "profile"))
         available = _whole(_table(record, "headroom"), "available_bytes")
         models = {_text(model, "model"): model for model in _rows(record, "models")}
-        entries = [_entry(row, models[_text(row, "model")]) for row in _rows(record, "candidates")]
-        return choose(profile, entries, available, _whole(record, "margin_bytes"))
+        needed = _whole(record, "needed_context")
+        entries = [_entry(row, models[_text(row, "model")], needed) for row in _rows(record, "candidates")]
+        override = _table(record, "pins").get("override") == 1
+        choice = choose(profile, entries, available, _whole(record, "margin_bytes"), override)
     except (KeyError, TypeError, ValueError) as error:
         raise KnownError("E-PLAN-RECORD") from error
+    return Replayed(choice.chosen, rungs([entry.need_bytes for entry in entries], choice.order))
 
 
-def _entry(row: Mapping[str, object], model: Mapping[str, object]) -> Entry:
+def _entry(row: Mapping[str, object], model: Mapping[str, object], needed_context: int) -> Entry:
     need = _table(row, "need")
     prediction = _table(row, "prediction")
+    need_bytes = sum(_whole(need, line) for line in _NEED_LINES)
+    weights_bytes = _whole(model, "weights_bytes")
+    context = _whole(row, "context")
     return Entry(
         allowed=_text(row, "reason") not in RULES,
-        need_bytes=sum(_whole(need, line) for line in _NEED_LINES),
+        need_bytes=need_bytes,
+        private_bytes=need_bytes - weights_bytes if _whole(row, "mmap") else need_bytes,
         parameters=_whole(model, "parameters"),
-        weights_bytes=_whole(model, "weights_bytes"),
+        weights_bytes=weights_bytes,
         ttft_us=_whole(prediction, "ttft_us") if "ttft_us" in prediction else None,
         model_id=_text(row, "model"),
-        context=_whole(row, "context"),
+        context=context,
         kv_type=_text(row, "kv_type"),
         sequences=_whole(row, "sequences"),
         ubatch=_whole(row, "ubatch"),
+        shortfall=max(0, needed_context - context),
+        stays=_whole(row, "running") == 1,
     )
 
 

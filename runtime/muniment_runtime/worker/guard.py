@@ -13,7 +13,15 @@ from pathlib import Path
 
 from muniment_runtime.worker import kernel
 
-__all__ = ["DOCUMENT_POLICY", "INFERENCE_POLICY", "BlockedError", "Capabilities", "GuardPolicy", "apply_guard"]
+__all__ = [
+    "DOCUMENT_POLICY",
+    "INFERENCE_POLICY",
+    "QUANTIZE_POLICY",
+    "BlockedError",
+    "Capabilities",
+    "GuardPolicy",
+    "apply_guard",
+]
 
 
 class BlockedError(PermissionError):
@@ -35,6 +43,8 @@ class GuardPolicy:
         deny_exec: No new programs.
         deny_writes: No change to any file.
         writable_devices: Device files or folders that stay writable (drivers are called through them).
+        writable_files: Files that exist already and may be overwritten, for a role whose work is one file. Nothing
+            can be created, renamed or removed, not even beside them.
     """
 
     address_space_bytes: int | None = None
@@ -47,6 +57,7 @@ class GuardPolicy:
     deny_exec: bool = True
     deny_writes: bool = True
     writable_devices: tuple[str, ...] = (os.devnull,)
+    writable_files: tuple[str, ...] = ()
 
 
 INFERENCE_POLICY = GuardPolicy(
@@ -65,6 +76,10 @@ INFERENCE_POLICY = GuardPolicy(
 
 DOCUMENT_POLICY = GuardPolicy(address_space_bytes=1536 * 1024 * 1024, open_files=64, oom_score_adj=700)
 """For processes that parse one hostile file at a time."""
+
+QUANTIZE_POLICY = GuardPolicy(open_files=64, oom_score_adj=700)
+"""For the process that quantizes a model: large mapped files and one output file, which its caller adds together with
+the size that the file may reach. It may end before the model process does: its work can be done again."""
 
 
 @dataclass(frozen=True)
@@ -176,14 +191,14 @@ def _install_hook(policy: GuardPolicy) -> bool:
     if policy.deny_writes:
         prefixes += _WRITE_EVENTS
     deny_writes = policy.deny_writes
-    devices = policy.writable_devices
+    writable = (*policy.writable_devices, *policy.writable_files)
 
     def hook(event: str, args: tuple[object, ...]) -> None:
         if event == "open":
             if deny_writes and isinstance(args[2], int) and args[2] & _WRITE_FLAGS:
                 path = args[0]
                 # An integer is a descriptor that is open already: nothing new is reached through it.
-                if not isinstance(path, int) and not (isinstance(path, str) and path in devices):
+                if not isinstance(path, int) and not (isinstance(path, str) and path in writable):
                     raise BlockedError("write blocked")
         elif event.startswith(prefixes) and event not in _NETWORK_ALLOWED:
             raise BlockedError(f"{event} blocked")
@@ -215,7 +230,7 @@ def apply_guard(policy: GuardPolicy, parent_pid: int | None = None) -> Capabilit
         deny_writes=policy.deny_writes,
         deny_exec=policy.deny_exec,
         deny_network=policy.deny_network,
-        writable=policy.writable_devices,
+        writable=(*policy.writable_devices, *policy.writable_files),
     )
     seccomp = kernel.filter_system_calls(deny_network=policy.deny_network, deny_exec=policy.deny_exec)
     audit_hook = _install_hook(policy)

@@ -101,18 +101,23 @@ class ProcessSpawner:
         self._arguments = dict(arguments or {})
         self._environment = environment if environment is not None else os.environ
         self._extra = dict(extra_environment or {})
-        self._orders: queue.SimpleQueue[tuple[Role, Future[Process]]] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[tuple[Role, tuple[str, ...], Future[Process]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._started = False
 
-    def spawn(self, role: Role) -> Process:
-        """Start the process of a role; see ``Spawner``."""
+    def spawn(self, role: Role, arguments: Sequence[str] = ()) -> Process:
+        """Start the process of a role; see ``Spawner``.
+
+        Args:
+            role: What the process is.
+            arguments: Added to the command line of this one process, such as the only file that it may write.
+        """
         with self._lock:
             if not self._started:
                 threading.Thread(target=self._work, name="spawner", daemon=True).start()
                 self._started = True
         order: Future[Process] = Future()
-        self._orders.put((role, order))
+        self._orders.put((role, tuple(arguments), order))
         try:
             return order.result()
         except OSError:
@@ -120,14 +125,15 @@ class ProcessSpawner:
 
     def _work(self) -> None:
         while True:
-            role, order = self._orders.get()
+            role, arguments, order = self._orders.get()
             try:
-                order.set_result(self._start(role))
+                order.set_result(self._start(role, arguments))
             except Exception as error:  # handed to the thread that asked
                 order.set_exception(error)
 
-    def _start(self, role: Role) -> Process:
+    def _start(self, role: Role, arguments: tuple[str, ...]) -> Process:
         command = list(self._commands.get(role) or role_command(role, self._arguments.get(role, ())))
+        command += arguments
         windows = sys.platform == "win32"
         flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(subprocess, "CREATE_NO_WINDOW", 0)
         return subprocess.Popen(

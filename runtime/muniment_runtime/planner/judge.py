@@ -1,0 +1,193 @@
+"""The rules that look at one candidate alone. Pure; the first rule that fails is the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from muniment_resources.units import format_bytes
+from muniment_runtime.contracts import Headroom, KvType, ModelSpec, Need, Pins, Prediction, Profile, RunConfig
+from muniment_runtime.planner.candidates import configurations, smallest
+from muniment_runtime.planner.knowledge import Knowledge
+from muniment_runtime.planner.need import kv_fits_type
+from muniment_runtime.planner.needs import Needs
+from muniment_runtime.planner.prior import SpeedModel, SpeedPrior
+
+__all__ = ["RULES", "Judge", "Judged", "Params"]
+
+Params = Mapping[str, str | int | float]
+
+RULES = frozenset(
+    {
+        "pinned_out",
+        "unloadable",
+        "no_chat_template",
+        "unsupported",
+        "not_probed",
+        "kv_type_unavailable",
+        "one_sequence_only",
+        "context_over_training",
+        "refused_by_library",
+        "not_calibrated",
+    }
+)
+"""Reasons that exclude a candidate whatever memory there is."""
+
+_NO_NEED = Need(0, 0, 0, 0, 0, 0, 0)
+_NO_PREDICTION = Prediction(None, None, None, None)
+_NOTHING: Params = {}
+
+
+class Judged(NamedTuple):
+    """A configuration with everything but its place among the others. ``reason`` is empty when no rule failed."""
+
+    spec: ModelSpec
+    config: RunConfig
+    need: Need
+    formula: Need | None
+    prediction: Prediction
+    reason: str
+    params: Params
+
+
+class Judge:
+    """Judges the configurations of one model after the other under fixed circumstances."""
+
+    def __init__(
+        self,
+        headroom: Headroom,
+        profile: Profile,
+        pins: Pins,
+        needed_context: int,
+        least_context: int,
+        margin_bytes: int,
+        prior: SpeedPrior,
+        threads: int,
+        knowledge: Knowledge,
+        needs: Needs,
+    ) -> None:
+        self._needs = needs
+        self._bound_bytes = headroom.available_bytes - margin_bytes
+        self._profile = profile
+        self._pins = pins
+        self._needed = needed_context
+        self._least = least_context
+        self._prior = prior
+        self._threads = threads
+        self._knowledge = knowledge
+
+    def model(self, spec: ModelSpec) -> list[Judged]:
+        """Return the judged configurations of one model; a model excluded as a whole gives one."""
+        reason, params = self._whole(spec)
+        speed = SpeedModel(spec, self._prior, self._needed)
+        if reason:
+            return [self._excluded(spec, speed, reason, params)]
+        configs = self._configurations(spec)
+        if not spec.supported:
+            configs = [config for config in configs if self._asked(config)]
+            if not configs:
+                return [self._excluded(spec, speed, "not_probed", {"model": spec.model_id})]
+        return [self._judged(spec, config, speed) for config in configs]
+
+    def questions(self, spec: ModelSpec) -> list[RunConfig]:
+        """Return the configurations that need a dry run because nothing else tells their need."""
+        if spec.supported or not self._knowledge.probing or self._whole(spec)[0]:
+            return []
+        return [config for config in self._configurations(spec) if not self._asked(config)]
+
+    def _configurations(self, spec: ModelSpec) -> list[RunConfig]:
+        found = configurations(
+            spec,
+            self._profile,
+            self._pins,
+            self._needed,
+            self._least,
+            self._threads,
+            self._knowledge.measured_kv,
+        )
+        running = self._knowledge.running
+        if running is not None and running.model_id == spec.model_id and running not in found and self._may_stay():
+            found.append(running)
+        if spec.supported:
+            return found
+        # Each costs a dry run, so only the ends of the scale are asked about.
+        ends = {found[0].ubatch, min(config.ubatch for config in found)}
+        return [config for config in found if config.ubatch in ends and config.context == found[0].context]
+
+    def _may_stay(self) -> bool:
+        """Whether what runs meets pins and the least context, so that it may be a candidate beside the fresh ones."""
+        running, pins = self._knowledge.running, self._pins
+        return (
+            running is not None
+            and running.context >= self._least
+            and running.threads == self._threads
+            and pins.context in (None, running.context)
+            and pins.sequences in (None, running.sequences)
+            and pins.kv_type in (None, running.kv_type)
+        )
+
+    def _asked(self, config: RunConfig) -> bool:
+        return config in self._knowledge.dry_runs or config in self._knowledge.unrunnable
+
+    def _whole(self, spec: ModelSpec) -> tuple[str, Params]:
+        """Return the rule that excludes a model whatever its configuration."""
+        if self._pins.model_id is not None and self._pins.model_id != spec.model_id:
+            return "pinned_out", {
+                "model": spec.model_id,
+                "context": self._pins.context or self._needed,
+                "would_fit": 0,
+            }
+        if spec.model_id in self._knowledge.unloadable:
+            return "unloadable", {"model": spec.model_id, "cause": self._knowledge.unloadable[spec.model_id]}
+        if spec.template is None:
+            return "no_chat_template", {"model": spec.model_id}
+        if not spec.supported and not self._knowledge.probing:
+            return "unsupported", {"model": spec.model_id, "architecture": spec.architecture}
+        if self._pins.kv_type is not None and not kv_fits_type(spec, self._pins.kv_type):
+            return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(self._pins.kv_type)}
+        if spec.single_sequence and (self._pins.sequences or 1) > 1:
+            return "one_sequence_only", {"model": spec.model_id}
+        return "", _NOTHING
+
+    def _excluded(self, spec: ModelSpec, speed: SpeedModel, reason: str, params: Params) -> Judged:
+        config = smallest(spec, self._pins, self._least, self._threads)
+        if not spec.supported or not kv_fits_type(spec, config.kv_type):
+            return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, reason, params)
+        need = self._formula(spec, config)
+        return Judged(spec, config, need, need, speed.predict(config), reason, params)
+
+    def _residual(self, spec: ModelSpec) -> int:
+        return self._knowledge.residual_bytes.get(spec.architecture, 0)
+
+    def _formula(self, spec: ModelSpec, config: RunConfig) -> Need:
+        need, residual = self._needs.of(spec, config), self._residual(spec)
+        return need._replace(residual_bytes=residual) if residual else need
+
+    def _judged(self, spec: ModelSpec, config: RunConfig, speed: SpeedModel) -> Judged:
+        residual = self._residual(spec)
+        formula = None
+        if spec.supported:
+            if not kv_fits_type(spec, config.kv_type):
+                unfit: Params = {"model": spec.model_id, "kv_type": str(config.kv_type)}
+                return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, "kv_type_unavailable", unfit)
+            formula = self._formula(spec, config)
+        known = self._knowledge.dry_runs.get(config)
+        need = formula if known is None else known._replace(residual_bytes=residual)
+        reason, params = self._verdict(spec, config, need)
+        return Judged(spec, config, need or _NO_NEED, formula, speed.predict(config), reason, params)
+
+    def _verdict(self, spec: ModelSpec, config: RunConfig, need: Need | None) -> tuple[str, Params]:
+        if config.context > spec.context_train:
+            return "context_over_training", {"context": config.context, "context_train": spec.context_train}
+        if config in self._knowledge.unrunnable or need is None:
+            return "refused_by_library", {"model": spec.model_id}
+        if (
+            config.kv_type is not KvType.F16
+            and self._pins.kv_type is None
+            and config.kv_type not in self._knowledge.measured_kv
+        ):
+            return "not_calibrated", {"kv_type": str(config.kv_type)}
+        missing = need.total_bytes - self._bound_bytes
+        if missing > 0:
+            return "needs_more_memory", {"missing_bytes": missing, "missing": format_bytes(missing)}
+        return "", _NOTHING
