@@ -1,8 +1,8 @@
 """Loads one model as the inference worker does, fills its context, and prints what the process holds then, as JSON.
 
 A process of its own for each load, so that its resident memory is that of one model. Arguments: model file, context per
-sequence, cache type, sequences, memory-mapped (0/1), threads, and how to reach full depth (``restored``, or
-``evaluated``: every token).
+sequence, cache type, sequences, memory-mapped (0/1), threads, tokens of the beginning, and how to reach full depth
+(``restored``, or ``evaluated``: every token).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _held() -> list[int]:
 
 def main(arguments: list[str]) -> None:
     """Load, fill, print one object."""
-    path, context, kv_type, sequences, mapped, threads, method = arguments
+    path, context, kv_type, sequences, mapped, threads, beginning, method = arguments
     report: dict[str, Any] = {"started": _held()}
     # Late, as in the worker: these import the native library.
     backend = importlib.import_module("muniment_runtime.backends.llama_cpp")
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     started = time.perf_counter()
     if method == "restored":
         try:
-            depth.restore_depth(library.api, model)
+            depth.restore_depth(library.api, model, int(beginning))
         except depth.RestoreRefused:
             method = "refused"
     else:

@@ -10,10 +10,7 @@ from typing import Any
 from bench.need_state import lengthened
 from muniment_runtime.engine.llama import LlamaModel
 
-__all__ = ["BEGINNING_TOKENS", "RestoreRefused", "evaluate_depth", "restore_depth"]
-
-BEGINNING_TOKENS = 768
-"""Evaluated for real before the rest is restored: more than the window of any catalogue model, and a full batch."""
+__all__ = ["RestoreRefused", "evaluate_depth", "restore_depth"]
 
 _ORDINARY_TOKEN = 300
 """The first ids of most vocabularies are control tokens and single bytes."""
@@ -59,8 +56,8 @@ class _Filler:
 
     def last(self, length: int) -> None:
         """Evaluate one full batch in which every sequence reaches the end of its context."""
-        share = self._chunk // int(self._api.llama_n_seq_max(self._context))
         sequences = int(self._api.llama_n_seq_max(self._context))
+        share = self._chunk // sequences
         self.evaluate({sequence: range(length - share, length) for sequence in range(sequences)})
 
     def close(self) -> None:
@@ -83,16 +80,21 @@ def evaluate_depth(api: Any, model: LlamaModel) -> None:
     filler.close()
 
 
-def restore_depth(api: Any, model: LlamaModel) -> None:
+def restore_depth(api: Any, model: LlamaModel, beginning: int) -> None:
     """Evaluate the beginning and the last batch, restore what lies between into every sequence.
+
+    Args:
+        api: The native library.
+        model: Freshly loaded.
+        beginning: Tokens that are evaluated for real first: more than a sliding window holds.
 
     Raises:
         RestoreRefused: The library did not take the state.
     """
     filler = _Filler(api, model)
     before = _before_last(api, model)
-    for start in range(0, BEGINNING_TOKENS, model.chunk):
-        filler.evaluate({0: range(start, min(start + model.chunk, BEGINNING_TOKENS))})
+    for start in range(0, beginning, model.chunk):
+        filler.evaluate({0: range(start, min(start + model.chunk, beginning))})
     _restore(api, model, before)
     # The states were private mappings of their own: with their last reference nothing of them is left.
     gc.collect()
