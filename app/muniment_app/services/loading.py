@@ -15,7 +15,8 @@ from muniment_runtime.planner.serialize import decision_record
 __all__ = ["Loader", "Ready", "Refusal"]
 
 _PLANS = 3
-"""Another load may take the headroom between plan and reservation; each new plan sees what it took."""
+"""The headroom may be gone between plan and reservation; each new plan sees what took it."""
+_TRY_AGAIN = frozenset({"E-PLAN-RESERVED", "E-PLAN-SHRUNK"})
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Loader:
             try:
                 loaded, load_s = self._host.ensure(spec, plan)
             except KnownError as error:
-                if error.code != "E-PLAN-RESERVED":
+                if error.code not in _TRY_AGAIN:
                     raise
                 if attempt == _PLANS:
                     return Refusal(decision, error.code, error.params)
