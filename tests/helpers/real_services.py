@@ -47,6 +47,7 @@ def real_services(
     workspace: str = "default",
     with_model: bool = True,
     probe: HeadroomProbe | None = None,
+    shared: Path | None = None,
     **script: str | float,
 ) -> Services:
     """Return services on ``folder/home``; the scripted model answers by ``rules``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from muniment_runtime.headroom.probe import FixedProbe
 from muniment_runtime.planner.serialize import replay
 from tests.helpers.real_services import MODEL_ID, real_services, reply
 
+ROOT = Path(__file__).parents[2]
 QUESTION = "Until when does the revolving credit facility run?"
 LINE = (
     "The revolving credit facility of £75.0 million, which runs until March 2029, was not drawn at the end of the year."
@@ -186,6 +189,29 @@ def test_inside_a_limited_container_questions_are_answered_and_no_path_is_record
     (decision,) = [event for event in services.audit.events(0, 100) if event.type == "runtime.decision"]
     assert "docker" not in json.dumps(dict(decision.fields))
     assert replay(decision.fields).chosen == decision.fields["chosen"]
+
+
+def test_two_running_instances_never_count_the_same_memory(opened: Open, tmp_path: Path) -> None:
+    """The second sees what the first has reserved, and gets it when the first is killed."""
+    free, shared = 600 << 20, tmp_path / "common"
+    command = [sys.executable, "-m", "tests.helpers.holding_child", str(tmp_path / "other"), str(shared), str(free)]
+    (tmp_path / "other").mkdir()
+    with subprocess.Popen(
+        [*command, QUESTION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline().strip() in ("answered", "not_found")
+        services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(what_if(free)), shared=shared)
+        _index(services, REPORT)
+        refused = _ask(services)
+        assert refused.status is AnswerStatus.REFUSED
+        headroom = services.plan.headroom()
+        assert headroom.binding == "reserved:1"
+        assert headroom.available_bytes < free
+        other.kill()
+        other.wait(10)
+        assert services.plan.headroom().available_bytes == free
+        assert _ask(services).status is AnswerStatus.ANSWERED
 
 
 def test_pinned_model_that_is_not_there_is_a_known_error(opened: Open) -> None:
