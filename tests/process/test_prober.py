@@ -97,11 +97,12 @@ def test_one_warm_child_answers_for_every_configuration_and_model(setup: Setup) 
     ]
 
 
-def test_a_refused_configuration_leaves_the_others_alone(setup: Setup) -> None:
-    good, refused, also_good = setup.prober.sizes(setup.spec("llama"), _configs(512, 13, 256))
+@pytest.mark.parametrize(("context", "code"), [(13, "E-PROBE-CONFIG"), (14, "E-WORKER-BUG")])
+def test_a_refused_configuration_leaves_the_others_alone(context: int, code: str, setup: Setup) -> None:
+    good, refused, also_good = setup.prober.sizes(setup.spec("llama"), _configs(512, context, 256))
     assert isinstance(good, OracleSizes)
     assert isinstance(also_good, OracleSizes)
-    assert _said(refused)[0] == "E-PROBE-CONFIG"
+    assert _said(refused)[0] == code
     assert len(setup.spawner.processes) == 1
 
 
