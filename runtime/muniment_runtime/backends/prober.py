@@ -219,7 +219,12 @@ class Prober:
             self._supervisor = Supervisor(self._spawner, self._role, timing=self._child_timing)
         child = self._supervisor.child()
         child.hello()
-        request = {"path": str(path.absolute()), "model": spec.model_id, **(arguments or {})}
+        request = {
+            "path": str(path.absolute()),
+            "sha256": spec.sha256,
+            "model": spec.model_id,
+            **(arguments or {}),
+        }
         try:
             return child.request(op, request, timeout_s=timeout_s)[0]
         except KnownError as error:
