@@ -381,6 +381,23 @@ class _Models(_Part):
     ) -> ModelInfo:
         return self.list()[0]
 
+    def requantize(
+        self,
+        name: str,
+        quantization: str,
+        on_progress: Callable[[int, int], None],
+        cancelled: Callable[[], bool],
+    ) -> ModelInfo:
+        on_progress(100 * MIB, 491_400_064)
+        self.fake.wait("requantize", cancelled)
+        if cancelled():
+            raise KnownError("E-CANCELLED")
+        kind = quantization.upper()
+        return replace(
+            self.list()[0], model_id=f"qwen2.5-coder-0.5b-instruct-{kind.lower()}-requantized",
+            quantization=f"{kind}-from-Q4_K_M", size_bytes=409_000_000, installed=True, starter=False, base=name,
+        )  # fmt: skip
+
     def verify(self, name: str | None, on_progress: Callable[[int, int], None]) -> dict[str, bool]:
         return {}
 
