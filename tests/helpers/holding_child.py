@@ -1,4 +1,4 @@
-"""A second running instance: answers one question, says so, and keeps its model loaded until its input ends.
+"""A second running instance: answers one question, tells its private bytes, and keeps its model until its input ends.
 
 Arguments: its own folder, the folder that instances share, free bytes, the question.
 """
@@ -24,8 +24,10 @@ def main(folder: str, shared: str, free: str, question: str) -> None:
     )
     try:
         services.index.index([sample_paths()[0]], lambda _p: None, lambda _n, _w: None, lambda: False)
-        answer = services.ask.ask(AskRequest(question), lambda _event: None, lambda: False)
-        sys.stdout.write(f"{answer.status.value}\n")
+        services.ask.ask(AskRequest(question), lambda _event: None, lambda: False)
+        loaded = services.plan.running()
+        assert loaded is not None
+        sys.stdout.write(f"{loaded.anonymous_bytes}\n")
         sys.stdout.flush()
         sys.stdin.read()
     finally:

@@ -54,7 +54,13 @@ def real_services(
     path = write_script(folder / "script.toml", rules or {}, **script)
     spawner = ProcessSpawner(arguments={ROLE: [str(path)]})
     services = build_services(
-        Home(folder / "home"), workspace, spawner, ROLE, probe=probe, probe_role=None, shared=folder / "shared"
+        Home(folder / "home"),
+        workspace,
+        spawner,
+        ROLE,
+        probe=probe,
+        probe_role=None,
+        shared=shared or folder / "shared",
     )
     if with_model and not any(known.installed for known in services.models.list()):
         install_tiny_model(services, folder)
