@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import stat
 import sys
 import threading
@@ -124,9 +123,16 @@ def test_release_is_final_and_may_be_repeated(machine: Machine) -> None:
 
 
 def test_block_releases_also_when_the_load_fails(machine: Machine) -> None:
-    with pytest.raises(ZeroDivisionError), machine.ledger().reserve(6, 0, free(10)):
-        assert len(machine.entries()) == 1
-        raise ZeroDivisionError
+    seen: list[int] = []
+
+    def load() -> None:
+        with machine.ledger().reserve(6, 0, free(10)):
+            seen.append(len(machine.entries()))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        load()
+    assert seen == [1]
     assert machine.entries() == []
 
 

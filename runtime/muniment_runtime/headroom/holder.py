@@ -44,9 +44,9 @@ def holder_alive(pid: int, start_s: float) -> bool:
     return found_s is not None and abs(found_s - start_s) <= _TOLERANCE_S
 
 
-def _start_s(pid: int) -> float | None:
-    """Return when a running process began, ``None`` when there is none of that number.
+if sys.platform == "linux":
 
+<<<<<<< HEAD
     Raises:
         PermissionError, psutil.AccessDenied: There is one that this process may not look at.
     """
@@ -57,16 +57,29 @@ def _start_s(pid: int) -> float | None:
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return None
+=======
+    def _start_s(pid: int) -> float | None:
+        """Return when a running process began, ``None`` when there is none; ``PermissionError`` when it is hidden.
+>>>>>>> reserve
 
+        The kernel's own figure: unlike a time of day it does not move when the clock is set.
+        """
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        # The name stands in parentheses and may hold anything, parentheses and spaces included.
+        fields = text.rpartition(")")[2].split()
+        if len(fields) <= _START_TICKS or fields[_STATE] in _DEAD_STATES or not fields[_START_TICKS].isdigit():
+            return None
+        return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
 
-def _linux_start_s(pid: int) -> float | None:
-    """Read the kernel's own figure: unlike a time of day it does not move when the clock is set."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name stands in parentheses and may hold anything, parentheses and spaces included.
-    fields = text.rpartition(")")[2].split()
-    if len(fields) <= _START_TICKS or fields[_STATE] in _DEAD_STATES or not fields[_START_TICKS].isdigit():
-        return None
-    return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+else:
+
+    def _start_s(pid: int) -> float | None:
+        """Return when a running process began, ``None`` when there is none; ``AccessDenied`` when it is hidden."""
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+        except (psutil.NoSuchProcess, ValueError, OverflowError):
+            return None
