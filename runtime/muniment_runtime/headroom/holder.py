@@ -17,9 +17,8 @@ Holder = tuple[int, float]
 Alive = Callable[[int, float], bool]
 """Tells whether the process with this number and this start still runs."""
 
-_ON_LINUX = sys.platform == "linux"
 # Elsewhere than on Linux the start is a time of day, which psutil corrects by changes of the clock.
-_TOLERANCE_S = 0.001 if _ON_LINUX else 5.0
+_TOLERANCE_S = 0.001 if sys.platform == "linux" else 5.0
 _STATE, _START_TICKS = 0, 19  # fields 3 and 22 of proc_pid_stat(5), counted after the name
 _DEAD_STATES = frozenset("ZXx")
 
@@ -46,21 +45,8 @@ def holder_alive(pid: int, start_s: float) -> bool:
 
 if sys.platform == "linux":
 
-<<<<<<< HEAD
-    Raises:
-        PermissionError, psutil.AccessDenied: There is one that this process may not look at.
-    """
-    if _ON_LINUX:
-        return _linux_start_s(pid)
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
-    except (psutil.NoSuchProcess, ValueError, OverflowError):
-        return None
-=======
     def _start_s(pid: int) -> float | None:
         """Return when a running process began, ``None`` when there is none; ``PermissionError`` when it is hidden.
->>>>>>> reserve
 
         The kernel's own figure: unlike a time of day it does not move when the clock is set.
         """
