@@ -116,6 +116,12 @@ class _Handler:
             os.abort()
         if self._behaviour == "memory":
             raise MemoryError
+        if self._behaviour == "library":
+            raise KnownError("E-QUANTIZE-FAILED", cause="library")
+        if self._behaviour == "words":
+            raise KnownError("E-QUANTIZE-FAILED", cause="words of a document")
+        if self._behaviour == "code":
+            raise KnownError("E-NO-SUCH-CODE")
         if self._behaviour == "deaf":
             # As in a native call: no thread of Python can end it, only the end of the process.
             time.sleep(120)

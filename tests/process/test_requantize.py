@@ -116,8 +116,19 @@ def test_cancel_before_the_work(opened: Open) -> None:
     assert starter.started[0].poll() is not None
 
 
-@pytest.mark.parametrize(("behaviour", "cause"), [("abort", "crash"), ("memory", "out_of_memory"), ("early", "start")])
-def test_death_of_the_child_is_a_failure_with_its_cause(opened: Open, behaviour: str, cause: str) -> None:
+@pytest.mark.parametrize(
+    ("behaviour", "cause"),
+    [
+        ("abort", "crash"),
+        ("memory", "out_of_memory"),
+        ("early", "start"),
+        ("library", "library"),
+        # What a child says may come from a document or be made up.
+        ("words", "protocol"),
+        ("code", "protocol"),
+    ],
+)
+def test_death_or_error_of_the_child_is_a_failure_with_its_cause(opened: Open, behaviour: str, cause: str) -> None:
     quantizer, _ = opened(behaviour)
     run = lambda: quantizer.run(Path("s.gguf"), 2, 2, 1 << 20, lambda _: None, _never)  # noqa: E731
     assert _failed(run) == ("E-QUANTIZE-FAILED", cause)
