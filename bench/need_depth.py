@@ -10,10 +10,15 @@ from typing import Any
 from bench.need_state import lengthened
 from muniment_runtime.engine.llama import LlamaModel
 
-__all__ = ["RestoreRefused", "evaluate_depth", "restore_depth"]
+__all__ = ["RestoreRefused", "evaluate_depth", "ordinary_token", "restore_depth"]
 
 _ORDINARY_TOKEN = 300
 """The first ids of most vocabularies are control tokens and single bytes."""
+
+
+def ordinary_token(position: int, vocabulary: int) -> int:
+    """Return some token that is no control token, the same at every call."""
+    return _ORDINARY_TOKEN + position * 7919 % (vocabulary - 2 * _ORDINARY_TOKEN)
 
 
 class RestoreRefused(Exception):
@@ -33,15 +38,12 @@ class _Filler:
         self._chunk = model.chunk
         self._batch = api.llama_batch_init(model.chunk, 0, 1)
 
-    def token(self, position: int) -> int:
-        return _ORDINARY_TOKEN + position * 7919 % (self._vocabulary - 2 * _ORDINARY_TOKEN)
-
     def evaluate(self, spans: dict[int, range]) -> None:
         """Evaluate the positions of each sequence in one batch; the last token of each keeps its logits."""
         count = 0
         for sequence, positions in spans.items():
             for position in positions:
-                self._batch.token[count] = self.token(position)
+                self._batch.token[count] = ordinary_token(position, self._vocabulary)
                 self._batch.pos[count] = position
                 self._batch.n_seq_id[count] = 1
                 self._batch.seq_id[count][0] = sequence
