@@ -124,10 +124,10 @@ def test_journey(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     assert snapshot is not None
     assert snapshot.plan is not None
     assert snapshot.plan.choice is not None
-    assert snapshot.plan.choice.config.model_id in window.resources.choice.text()
+    assert snapshot.plan.choice.config.model_id in window.resources.need.name.text()
     assert snapshot.running is not None
     assert snapshot.running.model_id == snapshot.plan.choice.config.model_id
-    assert [row.cells[1] for row in window.resources.equation.rows][-1] == "Left over"
+    assert [row.cells[1] for row in window.resources.need.model.rows][-1] == "Left over"
 
     QTest.mouseClick(window.rail[2], Qt.MouseButton.LeftButton)
     qtbot.waitUntil(window.audit.verify_button.isEnabled, timeout=WAIT_MS)
