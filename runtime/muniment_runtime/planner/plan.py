@@ -93,7 +93,7 @@ def make_plan(
         candidates=tuple(candidates),
         chosen=choice.chosen,
         unblock_bytes=min(missing, default=0) if choice.chosen is None else 0,
-        ladder=rungs([item.need.total_bytes for item in judged], choice.order),
+        ladder=rungs([item.total_bytes for item in judged], choice.order),
         needed_context=needed_context,
     )
 
@@ -141,8 +141,7 @@ def _would_fit(candidate: Candidate) -> Candidate:
 
 
 def _entry(item: Judged, needed_context: int, running: RunConfig | None) -> Entry:
-    config, spec = item.config, item.spec
-    total = item.need.total_bytes
+    config, spec, total = item.config, item.spec, item.total_bytes
     return Entry(
         item.reason not in RULES,
         total,
@@ -152,7 +151,7 @@ def _entry(item: Judged, needed_context: int, running: RunConfig | None) -> Entr
         microseconds(item.prediction.ttft_s),
         config.model_id,
         config.context,
-        config.kv_type.value,
+        config.kv_type,
         config.sequences,
         config.ubatch,
         max(0, needed_context - config.context),
@@ -169,7 +168,16 @@ def entries_of(
     """Return what the order looks at, one entry a candidate."""
     return [
         _entry(
-            Judged(specs[item.config.model_id], item.config, item.need, item.formula, item.prediction, item.reason, {}),
+            Judged(
+                specs[item.config.model_id],
+                item.config,
+                item.need,
+                item.need.total_bytes,
+                item.formula,
+                item.prediction,
+                item.reason,
+                {},
+            ),
             needed_context,
             running,
         )
