@@ -18,7 +18,7 @@ from muniment_resources.units import MIB
 from muniment_runtime.contracts import KvType, ModelSpec, RunConfig
 from muniment_runtime.planner.need import NeedModel, ubatch_tokens
 
-__all__ = ["Load", "error_ratio", "measured_loads"]
+__all__ = ["Load", "configurations", "error_ratio", "measured_loads"]
 
 _CONTEXTS = (2048, 8192, 32768)
 _EVALUATED = "evaluated"
@@ -65,7 +65,7 @@ def error_ratio(measured_bytes: int, need_bytes: int) -> float:
     return abs(measured_bytes - need_bytes) / (0.03 * need_bytes + 16 * MIB)
 
 
-def configurations(spec: ModelSpec, quick: bool) -> Iterator[RunConfig]:
+def configurations(spec: ModelSpec, *, quick: bool) -> Iterator[RunConfig]:
     """Yield the loads of one model; the quick ones touch every value of every setting at least once."""
     trained = [context for context in _CONTEXTS if context <= spec.context_train]
     for context, kv_type, sequences, mapped in itertools.product(
@@ -92,7 +92,7 @@ def measured_loads(specs: Sequence[ModelSpec], report: Report, *, quick: bool) -
     loads: list[Load] = []
     for spec in specs:
         model = NeedModel(spec)
-        for config in configurations(spec, quick):
+        for config in configurations(spec, quick=quick):
             load = _load(spec, model, config, report)
             if load is not None:
                 print(load.words(), file=sys.stderr, flush=True)

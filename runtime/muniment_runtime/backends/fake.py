@@ -52,6 +52,7 @@ class FakeScript:
         token_delay_s: Time per new token; ends early on cancel.
         prefill_delay_s: Time per prompt chunk of ``ubatch`` tokens.
         die_on: A prompt that contains this text ends the whole process, as a crash would.
+        context_limit: A load gives at most this many tokens, whatever was asked; 0 gives what was asked.
     """
 
     rules: tuple[FakeRule, ...] = ()
@@ -59,6 +60,7 @@ class FakeScript:
     token_delay_s: float = 0.0
     prefill_delay_s: float = 0.0
     die_on: str = ""
+    context_limit: int = 0
 
 
 def read_script(path: Path) -> FakeScript:
@@ -71,6 +73,7 @@ def read_script(path: Path) -> FakeScript:
         token_delay_s=float(data.get("token_delay_s", 0.0)),
         prefill_delay_s=float(data.get("prefill_delay_s", 0.0)),
         die_on=str(data.get("die_on", "")),
+        context_limit=int(data.get("context_limit", 0)),
     )
 
 
@@ -121,6 +124,8 @@ class FakeBackend:
         self._config = None
         if not path.is_file():
             raise KnownError("E-MODEL-LOAD", model=config.model_id)
+        if 0 < self._script.context_limit < config.context:
+            config = config._replace(context=self._script.context_limit)
         self._config = config
         return LoadedModel(config.model_id, config.context, config.sequences, _VOCABULARY, 0.0, 0, 0)
 
