@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from muniment_app.bridge.formats import count, plan_reason, size
 from muniment_app.bridge.models import Row, RowsModel
-from muniment_app.ui.resources_texts import need_text, plan_name
+from muniment_app.ui.resources_texts import model_name, need_text, plan_name
 from muniment_app.ui.resources_widgets import fit, make_rows, show_rows
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel, set_property
@@ -54,21 +54,19 @@ def ladder_rows(translator: Translator, plan: Plan) -> list[Row]:
 
 
 def change(translator: Translator, before: Candidate, after: Candidate) -> str:
-    """Return in words what a step changes: another model is named in full, else each setting before and after."""
+    """Return in words what a step changes: the new model if it is another, then each setting before and after."""
     old, new = before.config, after.config
+    words = []
     if (old.model_id, before.quantization) != (new.model_id, after.quantization):
-        return plan_name(translator, after)
+        words.append(f"{model_name(new.model_id, after.quantization)} {after.quantization}")
     pairs = {
         "sequences": (str(old.sequences), str(new.sequences)),
         "ubatch": (count(old.ubatch), count(new.ubatch)),
         "context": (count(old.context), count(new.context)),
         "kv": (old.kv_type.value, new.kv_type.value),
     }
-    words = [
-        translator.text(f"ui.change_{key}", before=one, after=other)
-        for key, (one, other) in pairs.items()
-        if one != other
-    ]
+    changed = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    words += [translator.text(f"ui.change_{key}", before=one, after=other) for key, (one, other) in changed.items()]
     return " · ".join(words)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from muniment_app.bridge.formats import count, failure, seconds, size
 from muniment_app.bridge.models import Row, RowsModel
@@ -92,6 +93,9 @@ class ResourcesPage(QScrollArea):
         self._task = self._tasks.submit(Lane.READ, lambda _task: read_snapshot(service), self._show, self._on_failed)
 
     def _show(self, snapshot: Snapshot) -> None:
+        # A new language makes a new page; the answer to the old one comes when that is gone.
+        if not isValid(self):
+            return
         self._task = None
         self.refresh_button.setEnabled(True)
         self.snapshot = snapshot
@@ -157,6 +161,8 @@ class ResourcesPage(QScrollArea):
         )
 
     def _on_failed(self, error: Exception) -> None:
+        if not isValid(self):
+            return
         self._task = None
         self.refresh_button.setEnabled(True)
         sentence, code = failure(self._translator, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QSpinBox, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from muniment_app.bridge.formats import failure, size
 from muniment_app.bridge.tasks import Lane, Task, Tasks
@@ -152,9 +153,12 @@ class WhatIfCard(Card):
     def _current(self) -> bool:
         """Return whether the answer that came is still wanted; if not, ask again for what is."""
         self._asking = None
-        if self.wanted is not None and self.wanted != self._asked:
+        # A new language makes a new page; the answer to the old one comes when that is gone.
+        if self.wanted is None or not isValid(self):
+            return False
+        if self.wanted != self._asked:
             self._timer.start()
-        return self.wanted is not None and self.wanted == self._asked
+        return self.wanted == self._asked
 
     def _start_scan(self) -> None:
         """Compute where the choice changes, once for each profile and each look at the machine."""
@@ -190,14 +194,14 @@ class WhatIfCard(Card):
             return None if task.cancelled() else service.plan(profile, headroom_bytes=point)
 
         def done(found: Plan | None) -> None:
-            if found is not None and scan is self._scan:
+            if found is not None and scan is self._scan and isValid(self):
                 scan.add(point, _name(found.choice))
                 self._next_point(scan, profile)
 
         self._scanning = self._tasks.submit(Lane.READ, plan, done, lambda error: self._on_scan_failed(scan, error))
 
     def _on_scan_failed(self, scan: Scan, error: Exception) -> None:
-        if scan is self._scan:
+        if scan is self._scan and isValid(self):
             self._scan = self._scanning = None
             self.words.setText(failure(self._translator, error)[0])
 
