@@ -61,7 +61,8 @@ class Draft:
         pairs: Encoded pairs, the one of the alignment not among them.
         alignment_at: Where among the pairs that one stands.
         tensor_count, pair_count: Written instead of the right value.
-        cut_bytes: Missing at the end.
+        padded: The last tensor is padded like the others, as most writers do.
+        cut_bytes: How much of the last tensors' data is missing.
     """
 
     magic: bytes = b"GGUF"
@@ -73,7 +74,13 @@ class Draft:
     tensors: list[Info] = field(default_factory=list)
     tensor_count: int | None = None
     pair_count: int | None = None
+    padded: bool = True
     cut_bytes: int = 0
+
+    @property
+    def pad(self) -> int:
+        """The alignment; of one that is not valid, and may be huge, the default."""
+        return self.alignment if self.alignment is not None and self.alignment in ALIGNMENTS else 32
 
     def all_pairs(self) -> list[bytes]:
         if self.alignment is None:
@@ -84,10 +91,7 @@ class Draft:
 
     def header(self) -> tuple[bytes, int]:
         """Return everything before the data, padded, and how many bytes of data follow."""
-        # An alignment that is not valid, which may be huge, pads nothing.
-        pad = self.alignment if self.alignment in ALIGNMENTS else None
-        pad = 32 if pad is None else pad
-        step = pad if self.laid_out is None else self.laid_out
+        step = self.pad if self.laid_out is None else self.laid_out
         infos, offset, end = [], 0, 0
         for info in self.tensors:
             infos.append(info.encoded(offset))
@@ -101,14 +105,18 @@ class Draft:
         )
         head = self.magic + struct.pack("<I", self.version) + counts + b"".join(pairs) + b"".join(infos)
         if infos:
-            head += bytes(gw.padded(len(head), pad) - len(head))
+            head += bytes(gw.padded(len(head), self.pad) - len(head))
         return head, end
 
     def write(self, path: Path) -> bytes:
         """Write the file, its data as a hole; return the header and the length, which tell files apart."""
         head, end = self.header()
+        if self.padded and not self.cut_bytes:
+            end = gw.padded(end, self.pad)
         size = len(head) + end - self.cut_bytes
-        with path.open("wb") as file:
+        # A new file each time: emptying an old one makes some file systems write it to the disk at once.
+        path.unlink(missing_ok=True)
+        with path.open("xb") as file:
             file.write(head[:size])
             file.truncate(size)
         return head + struct.pack("<q", size)
@@ -222,7 +230,7 @@ def _future(draft: Draft, source: random.Random) -> None:
 
 def _key_size(draft: Draft, source: random.Random) -> None:
     head, end = draft.header()
-    size = source.choice((UINT64 - 1, _any_size(source, 65_536, UINT64), len(head) + end + source.randint(0, 9000)))
+    size = source.choice((UINT64 - 1, _any_size(source, 65_536, UINT64), len(head) + end + source.randint(4096, 9999)))
     _put_pair(draft, source, struct.pack("<Q", size) + b"key" + struct.pack("<iI", 4, 1))
 
 

@@ -1,6 +1,7 @@
 """Every kind of file that llama.cpp's own handcrafted tests refuse is refused before native code sees it.
 
-A hundred seeded mutations of each kind; the same file without its fault is read, so it is the fault that is refused.
+A hundred seeded mutations of each kind; a quarter of the files is also read without its fault, so that it is the fault
+which is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from muniment_runtime.model.gguf import GgufHeader, read_header
 from tests.helpers.gguf_handcrafted import REFUSED, Draft, random_draft
 
 MUTATIONS = 100
+TWINS = 4
 MEMORY_BYTES = 8 * 2**20
 
 LOADED = ("HEADER_EMPTY", "KV_SUCCESS", "TENSORS_SUCCESS", "TENSORS_CUSTOM_ALIGN", "DATA_SUCCESS", "DATA_CUSTOM_ALIGN")
@@ -64,8 +66,9 @@ def test_every_mutation_of_a_handcrafted_kind_is_refused(kind: str, tmp_path: Pa
     for number in range(MUTATIONS):
         source = _source(kind, number)
         draft = _draft(kind, source)
-        draft.write(path)
-        _check(read_header(path), draft)
+        if number % TWINS == 0:
+            draft.write(path)
+            _check(read_header(path), draft)
         fault(draft, source)
         different.add(draft.write(path))
         seen.add(_refusal(path))
@@ -100,8 +103,9 @@ def test_kinds_that_are_valid_are_read(kind: str, tmp_path: Path) -> None:
             draft.pairs, draft.alignment = [], None
         if kind.endswith("CUSTOM_ALIGN"):
             draft.alignment = source.choice((1, 1, 2, 4096))
+        # The last padding holds nothing, so its absence is no fault, and nor are bytes after it.
+        draft.padded = source.random() < 0.5
         draft.write(path)
-        # Bytes after the data, such as the last padding, are no fault.
         with path.open("ab") as file:
             file.write(bytes(source.choice((0, 8, 64))))
         _check(read_header(path), draft)
