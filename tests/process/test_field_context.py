@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ class Asked:
         return self._events[type_]
 
 
-def _ask(folder: Path, tmp_path: Path, **script: int) -> Iterator[Asked]:
+def _ask(folder: Path, tmp_path: Path, **script: Any) -> Iterator[Asked]:
     # The words come only if the whole system prompt and, after it, the canary stand in what the model was sent.
     rules = {answer_prompt("en").system: reply(CANARY, "CORMORANT")}
     services = real_services(tmp_path, rules, **script)
