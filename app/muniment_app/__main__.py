@@ -12,6 +12,7 @@ _ROLES = {
     "inference": "muniment_app.workers.inference",
     "inference-fake": "muniment_app.workers.inference",
     "document": "muniment_app.workers.document",
+    "probe": "muniment_app.workers.probe",
 }
 _USAGE = 2
 

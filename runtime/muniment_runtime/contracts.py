@@ -31,6 +31,7 @@ __all__ = [
     "Need",
     "NeedBasis",
     "NextField",
+    "OracleSizes",
     "Pins",
     "Plan",
     "Prediction",
@@ -333,6 +334,25 @@ class Need(NamedTuple):
             + self.base_bytes
             + self.residual_bytes
         )
+
+
+class OracleSizes(NamedTuple):
+    """What the library itself computes for one configuration in a dry run, in bytes.
+
+    Attributes:
+        kv_bytes: Of all caches; log lines give it to 0.01 MiB each, as all but the weights.
+        weights_bytes: Sum of the tensors, exact. Copies in a faster layout are not part of it.
+        context: Effective tokens per sequence.
+        sequences: Effective number of sequences.
+    """
+
+    kv_bytes: int
+    recurrent_bytes: int
+    compute_bytes: int
+    output_bytes: int
+    weights_bytes: int
+    context: int
+    sequences: int
 
 
 class Prediction(NamedTuple):

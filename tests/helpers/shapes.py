@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from muniment_runtime.model.skeleton import Shape, ShapeTensor, ShapeValue
 
-__all__ = ["SHAPES"]
+__all__ = ["SHAPES", "Maker", "dense"]
 
 
 @dataclass
-class _Maker:
+class Maker:
     """A shape under construction: the parts that all architectures share."""
 
     architecture: str
@@ -117,7 +117,7 @@ def dense(
     keys: Mapping[str, ShapeValue] | None = None,
 ) -> Shape:
     """The plain transformer with grouped queries: llama, qwen2 (bias), qwen3 (norms), gemma (norms after as well)."""
-    made = _Maker(architecture, layers, embedding, vocabulary, *types, context)
+    made = Maker(architecture, layers, embedding, vocabulary, *types, context)
     width = dim or embedding // heads
     made.start(tied=tied, feed_forward_length=feed_forward)
     made.keys.update({"attention.head_count": heads, "attention.head_count_kv": heads_kv})
@@ -184,7 +184,7 @@ def qwen3_4b() -> Shape:
 
 
 def phi3_mini() -> Shape:
-    made = _Maker("phi3", 32, 3072, 32064, context=131072)
+    made = Maker("phi3", 32, 3072, 32064, context=131072)
     made.start(tied=False, feed_forward_length=8192, attention__head_count=32, attention__head_count_kv=32)
     made.keys.update({"rope.dimension_count": 96, "rope.scaling.original_context_length": 4096})
     # The file states a window of 262144 tokens; llama.cpp reads it and turns windows off.
@@ -260,7 +260,7 @@ def gemma3_270m() -> Shape:
 
 
 def gpt_oss_20b() -> Shape:
-    made = _Maker("gpt-oss", 24, 2880, 201088, "Q8_0", "Q8_0", 131072)
+    made = Maker("gpt-oss", 24, 2880, 201088, "Q8_0", "Q8_0", 131072)
     made.start(tied=False, feed_forward_length=2880, attention__head_count=64, attention__head_count_kv=8)
     made.keys.update({"attention.key_length": 64, "attention.value_length": 64, "rope.dimension_count": 64})
     made.keys.update({"attention.sliding_window": 128, "expert_count": 32, "expert_used_count": 4})
@@ -279,7 +279,7 @@ def gpt_oss_20b() -> Shape:
 
 
 def command_r7b() -> Shape:
-    made = _Maker("cohere2", 32, 4096, 256000, context=8192)
+    made = Maker("cohere2", 32, 4096, 256000, context=8192)
     made.start(tied=True, feed_forward_length=14336, attention__head_count=32, attention__head_count_kv=8)
     made.keys.update({"attention.layer_norm_epsilon": 1e-5, "attention.sliding_window": 4096, "logit_scale": 0.25})
     made.keys["rope.dimension_count"] = 128
@@ -293,7 +293,7 @@ def command_r7b() -> Shape:
 
 def deepseek2_lite() -> Shape:
     heads, latent, rope, width = 16, 512, 64, 1408
-    made = _Maker("deepseek2", 27, 2048, 102400, context=163840)
+    made = Maker("deepseek2", 27, 2048, 102400, context=163840)
     made.start(tied=False, feed_forward_length=10944, attention__head_count=heads, attention__head_count_kv=1)
     made.keys.update({"attention.key_length": latent + rope, "attention.value_length": latent})
     made.keys.update({"attention.key_length_mla": 192, "attention.value_length_mla": 128})
@@ -322,7 +322,7 @@ def deepseek2_lite() -> Shape:
 
 
 def qwen3_30b_a3b() -> Shape:
-    made = _Maker("qwen3moe", 48, 2048, 151936, context=262144)
+    made = Maker("qwen3moe", 48, 2048, 151936, context=262144)
     made.start(tied=False, feed_forward_length=6144, attention__head_count=32, attention__head_count_kv=4)
     made.keys.update({"attention.key_length": 128, "attention.value_length": 128, "rope.dimension_count": 128})
     made.keys.update({"expert_count": 128, "expert_used_count": 8, "expert_feed_forward_length": 768})
@@ -335,7 +335,7 @@ def qwen3_30b_a3b() -> Shape:
 
 
 def mixtral_8x7b() -> Shape:
-    made = _Maker("llama", 32, 4096, 32000, context=32768)
+    made = Maker("llama", 32, 4096, 32000, context=32768)
     made.start(tied=False, feed_forward_length=14336, attention__head_count=32, attention__head_count_kv=8)
     made.keys.update({"rope.dimension_count": 128, "expert_count": 8, "expert_used_count": 2})
     for number in range(32):
@@ -348,7 +348,7 @@ def mixtral_8x7b() -> Shape:
 
 def lfm2_1_2b() -> Shape:
     heads_kv = [0, 0, 8, 0, 0, 8, 0, 0, 8, 0, 8, 0, 8, 0, 8, 0]
-    made = _Maker("lfm2", 16, 2048, 65536, context=128000)
+    made = Maker("lfm2", 16, 2048, 65536, context=128000)
     made.start(tied=True, norm=False, feed_forward_length=8192, attention__head_count=32)
     made.keys.update({"attention.head_count_kv": heads_kv, "shortconv.l_cache": 3, "rope.dimension_count": 64})
     made.vector("token_embd_norm.weight", 2048)
@@ -369,7 +369,7 @@ def qwen3_5_4b_like() -> Shape:
     """Three layers of gated delta net, then one of attention whose query matrix holds a gate as well."""
     dim, heads, heads_kv, state, groups, ranks = 256, 16, 4, 128, 16, 32
     keys, values = state * groups, state * ranks
-    made = _Maker("qwen35", 32, 2560, 248320, context=262144)
+    made = Maker("qwen35", 32, 2560, 248320, context=262144)
     made.start(tied=True, feed_forward_length=9216, attention__head_count=heads, attention__head_count_kv=heads_kv)
     made.keys.update({"attention.key_length": dim, "attention.value_length": dim, "rope.dimension_count": 64})
     made.keys.update({"rope.dimension_sections": [11, 11, 10, 0], "full_attention_interval": 4})
@@ -401,7 +401,7 @@ def qwen3_5_4b_like() -> Shape:
 
 def mamba_2_8b() -> Shape:
     inner, state, rank, kernel = 5120, 16, 160, 4
-    made = _Maker("mamba", 64, 2560, 50280, context=1048576)
+    made = Maker("mamba", 64, 2560, 50280, context=1048576)
     made.start(tied=True, feed_forward_length=0, attention__head_count=0)
     made.keys.update({"ssm.conv_kernel": kernel, "ssm.inner_size": inner, "ssm.state_size": state})
     made.keys["ssm.time_step_rank"] = rank
@@ -425,7 +425,7 @@ def granite_4_like() -> Shape:
     attention = {5, 15, 25, 35}
     inner, state, groups, ranks, kernel = 3072, 128, 1, 48, 4
     heads_kv = [4 if number in attention else 0 for number in range(40)]
-    made = _Maker("granitehybrid", 40, 1536, 100352, context=131072)
+    made = Maker("granitehybrid", 40, 1536, 100352, context=131072)
     made.start(tied=True, feed_forward_length=512, attention__head_count=12, attention__head_count_kv=heads_kv)
     made.keys.update({"rope.dimension_count": 128, "rope.scaling.finetuned": False, "expert_count": 62})
     made.keys.update({"expert_used_count": 6, "expert_shared_feed_forward_length": 1024})
@@ -459,7 +459,7 @@ def gemma4_e2b_like() -> Shape:
     windows = [number % 5 != 4 for number in range(layers)]
     own = layers - shared
     widths = [6144 if number < own else 12288 for number in range(layers)]
-    made = _Maker("gemma4", layers, embedding, 262144, context=131072)
+    made = Maker("gemma4", layers, embedding, 262144, context=131072)
     made.start(tied=True, feed_forward_length=widths, attention__head_count=8, attention__head_count_kv=1)
     made.keys.update({"attention.key_length": 512, "attention.value_length": 512, "rope.dimension_count": 512})
     made.keys.update({"attention.key_length_swa": 256, "attention.value_length_swa": 256})
@@ -495,7 +495,7 @@ def per_layer_dense(
     types: tuple[str, str] = ("Q4_K", "Q6_K"),
 ) -> Shape:
     """Another number of heads and another width in every layer; a layer may have no attention or no feed-forward."""
-    made = _Maker(architecture, len(heads), embedding, vocabulary, *types, context)
+    made = Maker(architecture, len(heads), embedding, vocabulary, *types, context)
     made.start(tied=fused, feed_forward_length=feed_forward)
     made.keys.update({"attention.head_count": heads, "attention.head_count_kv": heads_kv})
     made.keys.update({"attention.key_length": dim, "attention.value_length": dim, "rope.dimension_count": dim})

@@ -15,6 +15,7 @@ from muniment_runtime.contracts import (
     Need,
     NeedBasis,
     NextField,
+    OracleSizes,
     RunConfig,
     Segment,
 )
@@ -34,6 +35,8 @@ __all__ = [
     "result_to_json",
     "segments_from_json",
     "segments_to_json",
+    "sizes_from_json",
+    "sizes_to_json",
     "strings",
 ]
 
@@ -158,6 +161,19 @@ def need_from_json(data: Mapping[str, object]) -> Need:
         residual_bytes=member(data, "residual_bytes", int),
         basis=basis,
     )
+
+
+def sizes_to_json(sizes: OracleSizes) -> dict[str, object]:
+    """Return the result of a dry run as a plain object."""
+    return dict(sizes._asdict())
+
+
+def sizes_from_json(data: Mapping[str, object]) -> OracleSizes:
+    """Return the result of a dry run; negative figures are refused."""
+    sizes = OracleSizes(**{name: member(data, name, int) for name in OracleSizes._fields})
+    if min(sizes) < 0:
+        raise KnownError("E-WORKER-PROTOCOL")
+    return sizes
 
 
 def loaded_to_json(loaded: LoadedModel) -> dict[str, object]:

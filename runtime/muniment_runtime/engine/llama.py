@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from muniment_resources.errors import BugError, KnownError
-from muniment_runtime.contracts import Clock, LoadedModel, RunConfig
+from muniment_runtime.contracts import Clock, LoadedModel, Need, NeedBasis, RunConfig
+from muniment_runtime.engine.buffers import Buffers, read_buffers
 from muniment_runtime.engine.library import Library
 from muniment_runtime.engine.memory import resident
+from muniment_runtime.engine.params import context_params, model_params
 from muniment_runtime.engine.tokens import Tokenizer
 
 __all__ = ["Aborted", "LlamaModel"]
@@ -89,6 +91,7 @@ class LlamaModel:
         before = resident()
         started_s = clock()
         library.forget_errors()
+        library.take_sizes()
         try:
             self._model = self._load(path, config, extra_buffers)
             self._context = self._create_context(config)
@@ -107,6 +110,7 @@ class LlamaModel:
             load_s=clock() - started_s,
             anonymous_bytes=grown.anonymous_bytes,
             file_bytes=grown.file_bytes,
+            reported=_reported(read_buffers(library.take_sizes())),
         )
 
     @property
@@ -179,39 +183,16 @@ class LlamaModel:
         if not path.is_file():
             raise KnownError("E-MODEL-LOAD", model=config.model_id)
         api = self._api
-        params = api.llama_model_default_params()
-        params.n_gpu_layers = config.device_layers
-        params.load_mode = api.LLAMA_LOAD_MODE_MMAP if config.mmap else api.LLAMA_LOAD_MODE_NONE
-        params.use_extra_bufts = extra_buffers and config.repack
+        params = model_params(api, config, extra_buffers=extra_buffers)
         model = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
         if not model:
             raise self._load_error(config)
         return model
 
     def _create_context(self, config: RunConfig) -> Any:
-        api = self._api
-        params = api.llama_context_default_params()
-        # Not unified: every sequence has its own cells, so that one long request cannot starve the others.
-        params.kv_unified = config.unified
-        params.n_seq_max = config.sequences
-        params.n_ctx = config.context * config.sequences
-        params.n_batch = min(config.batch, params.n_ctx)
-        params.n_ubatch = min(config.ubatch, params.n_batch)
-        # One row of logits per sequence. The default reserves a row per token of a batch: hundreds of MB.
-        params.n_outputs_max = config.sequences
-        # The default keeps the full context for layers that look at a window only.
-        params.swa_full = False
-        params.flash_attn_type = (
-            api.LLAMA_FLASH_ATTN_TYPE_ENABLED if config.flash_attention else api.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        )
-        kv_type = getattr(api, f"GGML_TYPE_{config.kv_type.name}")
-        params.type_k = kv_type
-        params.type_v = kv_type
-        params.n_threads = config.threads
-        params.n_threads_batch = config.threads
+        params = context_params(self._api, config)
         params.abort_callback = self._abort
-        params.no_perf = True
-        context = api.llama_init_from_model(self._model, params)
+        context = self._api.llama_init_from_model(self._model, params)
         if not context:
             raise self._load_error(config)
         return context
@@ -219,3 +200,23 @@ class LlamaModel:
     def _load_error(self, config: RunConfig) -> KnownError:
         code = "E-MODEL-MEMORY" if self._library.lacked_memory() else "E-MODEL-LOAD"
         return KnownError(code, model=config.model_id)
+
+
+def _reported(told: Buffers) -> Need | None:
+    """Return the library's own figures of a load; ``None`` when a line that always comes is missing.
+
+    The model's buffers hold the file's mapping and any copies of weights in a faster layout. The process itself is
+    not the library's matter, so base and residual are 0.
+    """
+    if told.model_bytes is None or told.compute_bytes is None or told.output_bytes is None:
+        return None
+    return Need(
+        weights_bytes=told.model_bytes,
+        kv_bytes=told.kv_bytes or 0,
+        recurrent_bytes=told.recurrent_bytes or 0,
+        compute_bytes=told.compute_bytes,
+        output_bytes=told.output_bytes,
+        base_bytes=0,
+        residual_bytes=0,
+        basis=NeedBasis.MEASURED,
+    )

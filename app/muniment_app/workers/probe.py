@@ -1,0 +1,40 @@
+"""Entry point of the probe child: guard first, then the native library, then serve dry runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from muniment_runtime.backends.probing import PROBE_ROLE, DryModel, ProbeHandler
+from muniment_runtime.worker.guard import INFERENCE_POLICY, apply_guard
+from muniment_runtime.worker.host import claim_pipes, serve
+from muniment_runtime.worker.spawn import PARENT_PID_VARIABLE
+
+__all__ = ["main"]
+
+_USAGE = 2
+
+
+def main(role: str, arguments: Sequence[str]) -> int:
+    """Serve dry runs until the parent is gone.
+
+    Args:
+        role: ``probe``.
+        arguments: What follows the role on the command line: nothing.
+    """
+    if arguments or role != PROBE_ROLE:
+        return _USAGE
+    stdin, stdout = claim_pipes()
+    parent = os.environ.get(PARENT_PID_VARIABLE, "")
+    capabilities = apply_guard(INFERENCE_POLICY, int(parent) if parent.isdigit() else None)
+    oracle = importlib.import_module("muniment_runtime.engine.oracle")
+    library = importlib.import_module("muniment_runtime.engine.library").open_library()
+
+    def open_dry(path: Path, model_id: str) -> DryModel:
+        dry: DryModel = oracle.DryRun(library, path, model_id)
+        return dry
+
+    serve(ProbeHandler(open_dry), stdin, stdout, hello={"role": role, "capabilities": capabilities.to_json()})
+    return 0
