@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -254,6 +255,16 @@ def test_this_machine_is_measured() -> None:
 def test_old_kernel_without_available_uses_free_and_cache() -> None:
     text = "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 200 kB\nShmem: 50 kB\n"
     assert parse_meminfo(text) == MemInfo(260 * 1024, 1000 * 1024, None)
+
+
+def test_free_pages_in_the_lists_of_processors_count_but_never_beyond_all_memory(tmp_path: Path) -> None:
+    zoneinfo = "  pages free 7\n  pagesets\n    cpu: 0\n              count:    {count}\n              high:     9\n"
+    probe = machine(tmp_path, {"proc/zoneinfo": zoneinfo.format(count=100)})
+    pages = 100 * mmap.PAGESIZE
+    assert probe.measure().available_bytes == AVAILABLE + pages
+    assert machine(tmp_path, {"proc/zoneinfo": zoneinfo.format(count=1 << 30)}).measure().available_bytes == (
+        16384000 * 1024
+    )
 
 
 def test_swap_figures() -> None:

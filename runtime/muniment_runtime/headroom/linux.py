@@ -34,6 +34,7 @@ __all__ = [
     "parse_meminfo",
     "parse_psi",
     "parse_stat",
+    "processor_list_bytes",
     "stall_signals",
     "swapped_in_bytes",
     "v1_available_bytes",
@@ -41,6 +42,7 @@ __all__ = [
     "v2_available_bytes",
 ]
 
+_LISTED = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 _SWAPPED_IN = re.compile(r"^pswpin (\d+)$", re.MULTILINE)
 
 
@@ -92,6 +94,16 @@ def parse_meminfo(text: str) -> MemInfo:
         return MemInfo(values["MemAvailable"], total, swap_used)
     cache = values.get("Buffers", 0) + values.get("Cached", 0) - values.get("Shmem", 0)
     return MemInfo(values.get("MemFree", 0) + max(0, cache), total, swap_used)
+
+
+def processor_list_bytes(zoneinfo: str, page_bytes: int) -> int:
+    """Return the bytes of free pages that the processors hold ready in lists of their own (``/proc/zoneinfo``).
+
+    ``MemFree`` and so ``MemAvailable`` leave them out. Since Linux 6.7 these lists grow to an eighth of all memory
+    (``mm/page_alloc.c: zone_highsize``) when a process gives much back, so that right after a model was unloaded up to
+    that much of it would seem to be still in use. The kernel empties the lists before an allocation fails.
+    """
+    return sum(map(int, _LISTED.findall(zoneinfo))) * page_bytes
 
 
 def swapped_in_bytes(vmstat: str, page_bytes: int) -> int | None:

@@ -21,6 +21,7 @@ from muniment_runtime.headroom.linux import (
     limit_events,
     parse_meminfo,
     parse_stat,
+    processor_list_bytes,
     stall_signals,
     swapped_in_bytes,
     v1_available_bytes,
@@ -76,7 +77,9 @@ class LinuxProbe:
                 self._look(mount, self._existing(mount, ancestors(mount, path)), total, groups)
         swapped = swapped_in_bytes(self._read("/proc/vmstat"), self._page_bytes)
         growth = self._window.advance(swapped, limit_events(groups.events), "\n".join(groups.limited))
-        limits = [*([Limit(MEMORY_AVAILABLE, memory.available_bytes)] if total else []), *groups.limits]
+        listed = processor_list_bytes(self._read("/proc/zoneinfo"), self._page_bytes)
+        available = Limit(MEMORY_AVAILABLE, min(total, memory.available_bytes + listed))
+        limits = [*([available] if total else []), *groups.limits]
         sizes = [size for size in (total, *groups.sizes) if size]
         return build(limits, min(sizes, default=0), [*signals, *groups.signals, *growth])
 
