@@ -81,7 +81,7 @@ def test_running_model_is_shown_planned_and_measured(qtbot: QtBot, window: MainW
     choice = plan().choice
     assert choice is not None
     assert f"Planned {size(choice.need.total_bytes)}" in window.resources.running.text()
-    assert f"measured {size((389 + 1066) << 20)}" in window.resources.running.text()
+    assert f"Grew the process by {size((389 + 1066) << 20)}" in window.resources.running.text()
 
 
 def test_without_a_model_headroom_is_still_shown(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -104,8 +104,8 @@ def test_nothing_fits_names_what_comes_nearest_and_the_missing_bytes(
     qtbot.waitUntil(lambda: need.name.text().startswith("Nothing fits now. Nearest: smollm2-135m-instruct"))
     missing = plan().candidates[3].need.total_bytes + (512 << 20) - (600 << 20)
     assert size(missing) in need.reason.text()
-    assert need.model.rows[-1].cells[1:3] == ("Missing", f"{missing / 2**20:.1f}")
-    assert need.model.rows[-1].tone == "bad"
+    assert need.model.rows[-2].cells[1:3] == ("Missing", f"{missing / 2**20:.1f}")
+    assert need.model.rows[-2].tone == "bad"
 
 
 def test_a_refresh_that_finds_the_same_moves_nothing(qtbot: QtBot, window: MainWindow) -> None:

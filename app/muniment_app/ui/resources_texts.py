@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from muniment_app.bridge.formats import count, size
+from muniment_app.bridge.formats import count, plan_reason, size
 from muniment_resources.errors import BugError
 from muniment_resources.i18n import Translator
 from muniment_resources.units import MIB
 from muniment_runtime.contracts import Candidate, NeedBasis, Signal
 from muniment_runtime.headroom.chain import split_name
 
-__all__ = ["NONE", "amount", "difference", "limit_text", "model_name", "need_text", "plan_name", "signal_text"]
+__all__ = [
+    "NONE", "RUNNING", "amount", "difference", "limit_text", "model_name", "need_text", "plan_name", "reason_text",
+    "signal_text",
+]  # fmt: skip
 
 NONE = "–"
 """Stands where there is no figure: never an empty cell, never a zero."""
+
+RUNNING = "running"
+"""Reason of a candidate that the plan does not hold and that is shown because it runs now."""
 
 _MINUS = "−"
 _SHORT = frozenset({"memory_available", "cgroup", "what_if"})
@@ -32,7 +38,7 @@ def difference(value_bytes: int | None, exact: bool) -> str:
     if value_bytes is None:
         return NONE
     text = count(abs(value_bytes)) if exact else f"{abs(value_bytes) / MIB:,.2f}"
-    if not value_bytes:
+    if text in ("0", "0.00"):
         return text
     return f"{_MINUS if value_bytes < 0 else '+'}{text}"
 
@@ -57,6 +63,13 @@ def plan_name(translator: Translator, candidate: Candidate) -> str:
         kv=config.kv_type.value,
         n=config.sequences,
     )
+
+
+def reason_text(translator: Translator, candidate: Candidate) -> str:
+    """Return why a candidate was chosen or rejected, or that it is what runs now."""
+    if candidate.reason == RUNNING:
+        return translator.text("ui.reason_running")
+    return plan_reason(translator, candidate.reason, candidate.reason_params)
 
 
 def need_text(candidate: Candidate) -> str:
