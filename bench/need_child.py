@@ -2,7 +2,7 @@
 
 A process of its own for each load, so that its resident memory is that of one model. Arguments: model file, context per
 sequence, cache type, sequences, memory-mapped (0/1), threads, tokens of the beginning, and how to reach full depth
-(``restored``, or ``evaluated``: every token).
+(``restored``; ``evaluated``: every token; ``loaded``: not at all).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
             depth.restore_depth(library.api, model, int(beginning))
         except depth.RestoreRefused:
             method = "refused"
-    else:
+    elif method == "evaluated":
         depth.evaluate_depth(library.api, model)
     report["depth_s"] = time.perf_counter() - started
     report["method"] = method

@@ -1,4 +1,4 @@
-"""A prompt that is larger than the context, as it goes wrong elsewhere: what does not fit is left out, by rank, and said.
+"""A prompt larger than the context, as it goes wrong elsewhere: what does not fit is left out, by rank, and said.
 
 Other programs cut the beginning of the prompt, or its middle, or run with a smaller context than they show; the answer
 then comes from what was left, and nobody is told.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,10 +60,10 @@ class Asked:
         return self._events[type_]
 
 
-def _ask(folder: Path, tmp_path: Path, **script: Any) -> Iterator[Asked]:
+def _ask(folder: Path, tmp_path: Path, context_limit: int = 0) -> Iterator[Asked]:
     # The words come only if the whole system prompt and, after it, the canary stand in what the model was sent.
     rules = {answer_prompt("en").system: reply(CANARY, "CORMORANT")}
-    services = real_services(tmp_path, rules, **script)
+    services = real_services(tmp_path, rules, context_limit=context_limit)
     try:
         yield Asked(services, folder / "harbour.pdf")
     finally:

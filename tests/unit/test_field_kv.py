@@ -40,7 +40,9 @@ def _plan(spec: ModelSpec, profile: Profile, pins: Pins, measured: frozenset[KvT
 @pytest.mark.parametrize("kv_type", QUANTIZED)
 def test_t22_no_plan_holds_a_quantized_cache_without_flash_attention(kv_type: KvType) -> None:
     seen = 0
-    for profile, pins in itertools.product(Profile, (Pins(), Pins(kv_type=kv_type), Pins(kv_type=kv_type, context=1000))):
+    for profile, pins in itertools.product(
+        Profile, (Pins(), Pins(kv_type=kv_type), Pins(kv_type=kv_type, context=1000))
+    ):
         for candidate in _plan(EVEN, profile, pins, frozenset({kv_type})).candidates:
             if candidate.config.kv_type.quantized:
                 seen += 1

@@ -29,6 +29,7 @@ __all__ = [
     "output_bytes",
     "padded",
     "ubatch_tokens",
+    "vocabulary_bytes",
     "weights_bytes",
 ]
 
