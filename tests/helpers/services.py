@@ -158,7 +158,7 @@ def plan(available: int = 3277 * MIB) -> Plan:
         16384 * MIB,
         Pressure.OK,
         "cgroup:/user.slice/app",
-        (Signal("stalled_some_percent", 0.4), Signal("swap_in_bytes_per_s", 3.0 * MIB)),
+        (Signal("stall_some_percent", 0.4), Signal("swap_in_bytes_per_s", 3.0 * MIB)),
     )
 
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:

@@ -10,8 +10,8 @@ from muniment_runtime.contracts import Candidate, NeedBasis, Signal
 from muniment_runtime.headroom.chain import split_name
 
 __all__ = [
-    "NONE", "RUNNING", "amount", "difference", "limit_text", "model_name", "need_text", "plan_name", "reason_text",
-    "signal_text",
+    "NONE", "RUNNING", "amount", "difference", "limit_name", "limit_text", "model_name", "need_text", "plan_name",
+    "reason_text", "signal_text",
 ]  # fmt: skip
 
 NONE = "–"
@@ -21,8 +21,6 @@ RUNNING = "running"
 """Reason of a candidate that the plan does not hold and that is shown because it runs now."""
 
 _MINUS = "−"
-_SHORT = frozenset({"memory_available", "cgroup", "what_if"})
-"""Limits that have a name short enough for a table."""
 
 
 def amount(value_bytes: int | None, exact: bool) -> str:
@@ -80,24 +78,22 @@ def need_text(candidate: Candidate) -> str:
     return f"≈ {size(total)}" if candidate.need.basis is NeedBasis.FORMULA else size(total)
 
 
-def limit_text(translator: Translator, kind: str, name: str, amount_bytes: int | None) -> str:
-    """Return the sentence about a link of the limit chain, or (kind ``binding``) about the one that sets the bound.
-
-    ``None`` leaves the amount out, because it stands in a column of its own.
-    """
+def limit_text(translator: Translator, kind: str, name: str, amount_bytes: int) -> str:
+    """Return the sentence about a link of the limit chain, or (kind ``binding``) about the one that sets the bound."""
     key, detail = split_name(name)
-    if amount_bytes is None and key in _SHORT:
-        return translator.text(f"ui.limit_{key}", detail=detail)
-    shown = "" if amount_bytes is None else size(amount_bytes)
-    try:
-        text = translator.text(f"plan.{kind}.{key}", detail=detail, size=shown)
-    except BugError:
-        text = translator.text("ui.limit_other", name=name, size=shown)
-    return text.rstrip(" :：") if amount_bytes is None else text
+    shown = size(amount_bytes)
+    fallback = translator.text("ui.limit_other", name=name, size=shown)
+    return _text(translator, f"plan.{kind}.{key}", fallback, detail=detail, size=shown)
 
 
-def signal_text(translator: Translator, signal: Signal) -> tuple[str, str]:
-    """Return (name, value) of a reading; its unit stands at the end of its name."""
+def limit_name(translator: Translator, name: str) -> str:
+    """Return the name of a link of the limit chain, short enough for a table."""
+    key, detail = split_name(name)
+    return _text(translator, f"ui.limit_{key}", name, detail=detail)
+
+
+def signal_text(translator: Translator, signal: Signal) -> tuple[str, str, str]:
+    """Return (short name, value, sentence) of a reading; its unit stands at the end of its name."""
     if signal.name.endswith("_percent"):
         value = f"{signal.value:.1f} %"
     elif signal.name.endswith("_bytes_per_s"):
@@ -106,8 +102,14 @@ def signal_text(translator: Translator, signal: Signal) -> tuple[str, str]:
         value = size(round(signal.value))
     else:
         value = f"{signal.value:g}"
+    name = _text(translator, f"ui.signal_{signal.name}", signal.name)
+    fallback = translator.text("ui.signal", name=name, value=value)
+    return name, value, _text(translator, f"plan.signal.{signal.name}", fallback, value=value)
+
+
+def _text(translator: Translator, key: str, fallback: str, **params: object) -> str:
+    """Return a text that another system or a later version may not have put into the catalogue."""
     try:
-        name = translator.text(f"plan.signal.{signal.name}", value="").rstrip(" :：")
+        return translator.text(key, **params)
     except BugError:
-        name = translator.text("ui.signal", name=signal.name)
-    return name, value
+        return fallback
