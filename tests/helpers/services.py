@@ -158,7 +158,7 @@ def plan(available: int = 3277 * MIB) -> Plan:
         16384 * MIB,
         Pressure.OK,
         "cgroup:/user.slice/app",
-        (Signal("stalled_some_percent", 0.4), Signal("swap_in_bytes_per_s", 3.0 * MIB)),
+        (Signal("stall_some_percent", 0.4), Signal("swap_in_bytes_per_s", 3.0 * MIB)),
     )
 
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:
@@ -220,6 +220,7 @@ class Fake:
             Need(1066 * MIB, 224 * MIB, 0, 96 * MIB, 2 * MIB, 0, 0, NeedBasis.MEASURED),
         )  # fmt: skip
         self.imagine = imagined
+        self.held: Plan | None = None
         self.planned: list[tuple[Profile, int]] = []
         self.residuals = {ResidualKey("qwen2", "llama_cpp", "linux"): Residual(5, 3 * MIB, 11 * MIB)}
         self.report = AuditReport(True, 1284, 3, None, 0)
@@ -386,6 +387,8 @@ class _Plan(_Part):
             self.fake.wait("imagine")
         if isinstance(self.fake.current_plan, KnownError):
             raise self.fake.current_plan
+        if pins is not None and self.fake.held is not None:
+            return self.fake.held
         return self.fake.current_plan if headroom_bytes is None else self.fake.imagine(profile, headroom_bytes)
 
     def running(self) -> LoadedModel | None:

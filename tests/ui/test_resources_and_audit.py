@@ -17,7 +17,7 @@ from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.memory_bar import memory_parts
 from muniment_app.ui.resources_limits import device_rows, limit_rows, signal_rows
 from muniment_resources.errors import KnownError
-from muniment_resources.i18n import LANGUAGES, Translator
+from muniment_resources.i18n import LANGUAGES, Translator, catalogue
 from muniment_runtime.contracts import Limit, Profile, Signal
 from tests.helpers.services import Fake, imagined, plan
 from tests.ui.conftest import Opener
@@ -59,18 +59,22 @@ def test_limits_name_the_one_that_binds_with_exact_bytes(qtbot: QtBot, window: M
     assert limits.limits.rows[2].cells[:3] == ("Control group /user.slice/app", "3.2 GiB", count(3277 << 20))
     assert limits.limits.rows[2].tip == "Left under the limit of control group /user.slice/app: 3.2 GiB"
     assert "/user.slice/app sets the bound" in limits.binding.text()
+    assert [row.cells for row in limits.signals.rows] == [
+        ("Some programs waited for memory (10 s)", "0.4 %"), ("Read back from swap", "3.0 MiB/s"),
+    ]  # fmt: skip
+    assert limits.signals.rows[0].tip == "Time in which some programs waited for memory (last 10 s): 0.4 %"
 
 
 def test_signals_devices_and_unknown_limits_are_shown_with_their_unit() -> None:
     room = replace(
         plan().headroom,
         limits=(Limit("never_heard_of:7", 5 << 30),),
-        signals=(Signal("some_percent", 0.44), Signal("in_bytes_per_s", 3.0 * 2**20), Signal("odd", 1.5)),
+        signals=(Signal("new_percent", 0.44), Signal("new_bytes_per_s", 3.0 * 2**20), Signal("odd", 1.5)),
         device_limits=(Limit("never_heard_of_either", 1 << 30),),
     )
     translator = Translator("zh_CN")
     assert [row.cells for row in signal_rows(translator, room)] == [
-        ("some_percent", "0.4 %"), ("in_bytes_per_s", "3.0 MiB/秒"), ("odd", "1.5"),
+        ("new_percent", "0.4 %"), ("new_bytes_per_s", "3.0 MiB/秒"), ("odd", "1.5"),
     ]  # fmt: skip
     assert limit_rows(translator, room)[0].cells == ("never_heard_of:7", "5.0 GiB", count(5 << 30), "")
     assert device_rows(translator, room)[0].cells == ("never_heard_of_either", "1.0 GiB", count(1 << 30))
@@ -81,7 +85,7 @@ def test_running_model_is_shown_planned_and_measured(qtbot: QtBot, window: MainW
     choice = plan().choice
     assert choice is not None
     assert f"Planned {size(choice.need.total_bytes)}" in window.resources.running.text()
-    assert f"measured {size((389 + 1066) << 20)}" in window.resources.running.text()
+    assert f"Grew the process by {size((389 + 1066) << 20)}" in window.resources.running.text()
 
 
 def test_without_a_model_headroom_is_still_shown(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -104,8 +108,8 @@ def test_nothing_fits_names_what_comes_nearest_and_the_missing_bytes(
     qtbot.waitUntil(lambda: need.name.text().startswith("Nothing fits now. Nearest: smollm2-135m-instruct"))
     missing = plan().candidates[3].need.total_bytes + (512 << 20) - (600 << 20)
     assert size(missing) in need.reason.text()
-    assert need.model.rows[-1].cells[1:3] == ("Missing", f"{missing / 2**20:.1f}")
-    assert need.model.rows[-1].tone == "bad"
+    assert need.model.rows[-2].cells[1:3] == ("Missing", f"{missing / 2**20:.1f}")
+    assert need.model.rows[-2].tone == "bad"
 
 
 def test_a_refresh_that_finds_the_same_moves_nothing(qtbot: QtBot, window: MainWindow) -> None:
@@ -138,6 +142,17 @@ def test_a_snapshot_that_outlives_its_page_is_dropped(qtbot: QtBot, window: Main
     qtbot.waitUntil(lambda: not isValid(page))
     gate.set()
     qtbot.waitUntil(lambda: window.resources.need.name.text() == "暂无方案")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_limit_and_signal_has_a_short_name(language: str) -> None:
+    texts = catalogue(language)
+    limits = {key.removeprefix("plan.limit.") for key in texts if key.startswith("plan.limit.")}
+    signals = {key.removeprefix("plan.signal.") for key in texts if key.startswith("plan.signal.")}
+    assert len(limits) > 3
+    assert len(signals) > 3
+    assert [key for key in limits if f"ui.limit_{key}" not in texts] == []
+    assert [key for key in signals if f"ui.signal_{key}" not in texts] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

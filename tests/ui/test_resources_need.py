@@ -13,7 +13,7 @@ from muniment_app.bridge.formats import count
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.resources_candidates import groups_of
 from muniment_app.ui.resources_need import figures_of, is_running, need_rows, notes
-from muniment_app.ui.resources_texts import model_name, need_text
+from muniment_app.ui.resources_texts import difference, model_name, need_text
 from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import KvType, LoadedModel, Need, NeedBasis, Pins, Plan
 from tests.helpers.services import MIB, Fake, imagined, plan
@@ -42,36 +42,56 @@ def test_estimate_dry_run_and_measurement_stand_beside_each_other() -> None:
         "KV cache · 1 × 8,192 tokens · f16": ("+", "224.0", "224.0", "224.0", "0.00"),
         "Temporary · compute": ("+", "93.0", "96.0", "96.0", "0.00"),
         "Temporary · output": ("+", "2.0", "2.0", "2.0", "0.00"),
+        "Buffers": ("=", "1,384.0", "1,387.0", "1,388.0", "+1.00"),
         "Process base": ("+", "38.0", "38.0", "–", "–"),
         "Learned correction": ("+", "11.0", "11.0", "–", "–"),
-        "Need": ("=", "1,433.0", "1,436.0", "1,455.0", "+19.00"),
-        "Margin that stays free": ("+", "512.0", "512.0", "512.0", "–"),
-        "Headroom": ("≤", "3,277.0", "3,277.0", "3,277.0", "–"),
-        "Left over": ("", "1,332.0", "1,329.0", "1,310.0", "–"),
+        "Need": ("=", "1,433.0", "1,436.0", "–", "–"),
+        "Margin that stays free": ("+", "512.0", "512.0", "–", "–"),
+        "Headroom": ("≤", "3,277.0", "3,277.0", "–", "–"),
+        "Left over": ("", "1,332.0", "1,329.0", "–", "–"),
+        "The load grew the process by": ("", "–", "–", "1,455.0", "–"),
     }
+    assert notes(EN, plan(), plan().candidates[1], LOADED).splitlines()[1:3] == [
+        "Measured lines are the buffers as the engine reported them for the load that runs now.",
+        "By that load the process grew by 1.4 GiB (389 MiB private, 1.0 GiB file-backed), as the system measured. "
+        "The process itself is not in it, nor temporary memory before the first full prompt.",
+    ]
 
 
 def test_exact_bytes_add_up_in_every_column() -> None:
     shown = plan()
-    rows = table(shown, 1, None, exact=True)
-    numbers = [[int(cell.replace(",", "")) for cell in cells[1:3]] for cells in rows.values()]
-    lines, (need, margin, headroom, left) = numbers[:-4], numbers[-4:]
+    rows = table(shown, 1, LOADED, exact=True)
+    cells = {label: [int(cell.replace(",", "")) for cell in row[1:4] if cell != "–"] for label, row in rows.items()}
+    weights, kv, compute, output = list(cells.values())[:4]
+    for column in (0, 1, 2):
+        lines = sum(line[column] for line in (weights, kv, compute, output))
+        assert lines == cells["Buffers"][column]
     for column in (0, 1):
-        assert sum(line[column] for line in lines) == need[column]
-        assert need[column] + margin[column] + left[column] == headroom[column]
-    assert rows["Need"][2] == count(shown.candidates[1].need.total_bytes)
+        rest = cells["Process base"][column] + cells["Learned correction"][column]
+        assert cells["Buffers"][column] + rest == cells["Need"][column]
+        spent = cells["Need"][column] + cells["Margin that stays free"][column] + cells["Left over"][column]
+        assert spent == cells["Headroom"][column]
+    assert cells["Need"][1] == shown.candidates[1].need.total_bytes
 
 
 def test_before_a_load_the_difference_is_dry_run_against_estimate() -> None:
     rows = table(plan(), 1, None)
     assert rows["Temporary · compute"][1:] == ("93.0", "96.0", "–", "+3.00")
     assert rows["Need"][3:] == ("–", "+3.00")
+    assert rows["The load grew the process by"] == ("", "–", "–", "–", "–")
     assert notes(EN, plan(), plan().candidates[1], None).splitlines() == [
         "The plan stands on the dry run: the engine itself worked these sizes out without loading anything.",
         "Nothing is measured: no model is loaded.",
         "Learned correction: earlier loads on this device took 11 MiB more than computed.",
         "Difference: dry run against estimate.",
     ]
+
+
+def test_a_difference_too_small_for_the_unit_carries_no_sign() -> None:
+    assert [difference(value, exact=False) for value in (1802, -1802, 12_000, -12_000, None)] == [
+        "0.00", "0.00", "+0.01", "−0.01", "–"
+    ]  # fmt: skip
+    assert difference(-1802, exact=True) == "−1,802"
 
 
 def test_an_estimate_alone_says_that_it_is_one() -> None:
@@ -114,7 +134,7 @@ def test_a_need_that_nobody_knows_is_no_zero() -> None:
 )
 def test_a_load_of_another_setting_measures_nothing_here(loaded: LoadedModel) -> None:
     assert not is_running(plan().candidates[1], plan(), loaded)
-    assert table(plan(), 1, loaded)["Need"][3] == "–"
+    assert table(plan(), 1, loaded)["Buffers"][3] == "–"
 
 
 def test_the_size_of_the_cache_tells_which_of_two_settings_runs() -> None:
@@ -127,10 +147,42 @@ def test_the_size_of_the_cache_tells_which_of_two_settings_runs() -> None:
     assert not is_running(packed, shown, LOADED)
 
 
-def test_without_a_word_of_the_system_the_sum_is_the_engines() -> None:
+def test_what_only_one_of_engine_and_system_told_is_shown_alone() -> None:
     silent = replace(LOADED, anonymous_bytes=0, file_bytes=0)
-    assert table(plan(), 1, silent)["Need"][3:] == ("1,388.0", "−48.00")
-    assert "the system does not tell" in notes(EN, plan(), plan().candidates[1], silent)
+    assert table(plan(), 1, silent)["Buffers"][3:] == ("1,388.0", "+1.00")
+    assert table(plan(), 1, silent)["The load grew the process by"][3] == "–"
+    untold = replace(LOADED, reported=None)
+    assert table(plan(), 1, untold)["Buffers"][3:] == ("–", "–")
+    assert table(plan(), 1, untold)["The load grew the process by"][3] == "1,455.0"
+    nothing = replace(silent, reported=None)
+    assert "neither the engine nor the system" in notes(EN, plan(), plan().candidates[1], nothing)
+
+
+def test_a_setting_that_a_question_needed_is_shown_and_measured(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
+    base = plan()
+    short = base.candidates[1]._replace(config=base.candidates[1].config._replace(context=1024), reason="chosen")
+    fake.held = replace(base, candidates=(short,), chosen=0, ladder=())
+    assert fake.loaded is not None
+    fake.loaded = replace(fake.loaded, context=1024)
+    open_resources(qtbot, window)
+    page, before = window.resources, window.resources.snapshot
+    page.refresh()
+    qtbot.waitUntil(lambda: page.snapshot is not before)
+    row = page.candidates.model.rows[1]
+    assert (row.cells[2], row.cells[8]) == ("1,024", "runs now")
+    assert row.cells[9] == "Runs now, in a setting that a question needed."
+    assert page.need.basis.text() == "dry run"
+    page.candidates.table.selectRow(1)
+    assert page.need.basis.text() == "measured"
+    assert page.need.model.rows[0].cells[4] == "1,066.0"
+    assert f"Planned {need_text(short)}" in page.running.text()
+
+
+def test_what_loads_have_taught_is_shown(qtbot: QtBot, window: MainWindow) -> None:
+    open_resources(qtbot, window)
+    assert [row.cells for row in window.resources.learned.rows] == [
+        ("qwen2 · llama_cpp · linux", "5", "+3.00", "+11.00")
+    ]
 
 
 def test_an_insisted_choice_shows_what_is_missing_and_is_marked(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -142,8 +194,8 @@ def test_an_insisted_choice_shows_what_is_missing_and_is_marked(qtbot: QtBot, wi
     page = window.resources
     qtbot.waitUntil(page.need.override.isVisible)
     assert page.candidates.model.rows[0].cells[8] == "you insisted"
-    assert page.need.model.rows[-2].cells[0] == ">"
-    assert page.need.model.rows[-1].cells[1:4] == ("Missing", "345.0", "348.0")
+    assert page.need.model.rows[-3].cells[0] == ">"
+    assert page.need.model.rows[-2].cells[1:4] == ("Missing", "345.0", "348.0")
 
 
 def test_candidates_come_choice_first_then_ladder_then_what_lacks_least() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from PySide6.QtCore import QItemSelectionModel, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from muniment_app.bridge.formats import count, plan_reason, seconds
+from muniment_app.bridge.formats import count, seconds
 from muniment_app.bridge.models import Row, RowsModel
-from muniment_app.ui.resources_texts import NONE, model_name, need_text, plan_name
+from muniment_app.ui.resources_texts import NONE, RUNNING, model_name, need_text, plan_name, reason_text
 from muniment_app.ui.resources_widgets import fit, make_rows, show_rows
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel
@@ -27,18 +27,19 @@ _NEVER = 1 << 62
 
 
 def groups_of(plan: Plan) -> list[Group]:
-    """Return the candidates that a reader can tell apart: the choice, the ladder, what else fits, then the rejected.
+    """Return the candidates that a reader can tell apart: choice, what runs, ladder, what else fits, the rejected.
 
     What fits beside the ladder keeps the planner's order; the rejected come by the memory that they lack. Candidates
     that differ only in the size of their steps get one row: that of the choice, of a rung, or else the first.
     """
-    place = {plan.chosen: -1} if plan.chosen is not None else {}
+    place = {plan.chosen: -2} if plan.chosen is not None else {}
     for step, index in enumerate(plan.ladder):
         place.setdefault(index, step)
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, item in enumerate(plan.candidates):
         config = item.config
-        key = (config.model_id, item.quantization, config.context, config.sequences, config.kv_type, item.fits)
+        kind = RUNNING if item.reason == RUNNING else item.fits
+        key = (config.model_id, item.quantization, config.context, config.sequences, config.kv_type, kind)
         groups.setdefault(key, []).append(index)
     found: list[tuple[tuple[int, int, int], int, int]] = []
     for members in groups.values():
@@ -54,12 +55,14 @@ def candidate_row(translator: Translator, plan: Plan, group: Group, steps: Mappi
     chosen = item is plan.choice
     if chosen:
         verdict = text("ui.verdict_overridden" if plan.pins.override and not item.fits else "ui.verdict_chosen")
+    elif item.reason == RUNNING:
+        verdict = text("ui.verdict_running")
     elif id(item) in steps:
         verdict = text("ui.verdict_step", step=steps[id(item)])
     else:
         verdict = text("ui.verdict_fits" if item.fits else "ui.verdict_rejected")
     tone = "accent" if chosen else "" if item.fits else "quiet"
-    reason = plan_reason(translator, item.reason, item.reason_params)
+    reason = reason_text(translator, item)
     mark = "" if prediction.basis == "measured" else " ?"
     first = NONE if prediction.ttft_s is None else seconds(translator, prediction.ttft_s) + mark
     speed = NONE if prediction.tokens_per_s is None else f"{prediction.tokens_per_s:.1f}{mark}"
@@ -178,6 +181,8 @@ class CandidatesCard(Card):
 def _order(item: Candidate, place: int | None, index: int) -> tuple[int, int, int]:
     if place is not None:
         return 0, place, index
+    if item.reason == RUNNING:
+        return 0, -1, index
     if item.fits:
         return 1, 0, index
     missing = item.reason_params.get("missing_bytes")

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QTableView, QWidget
 
 from muniment_app.bridge.formats import count, size
 from muniment_app.bridge.models import Row, RowsModel
-from muniment_app.ui.resources_texts import limit_text, signal_text
+from muniment_app.ui.resources_texts import limit_name, limit_text, signal_text
 from muniment_app.ui.resources_widgets import fit, make_rows, show_rows
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel
@@ -22,7 +22,7 @@ def limit_rows(translator: Translator, headroom: Headroom) -> list[Row]:
     rows = []
     for limit in headroom.limits:
         binds = limit.name == headroom.binding
-        name = limit_text(translator, "limit", limit.name, None)
+        name = limit_name(translator, limit.name)
         tip = limit_text(translator, "limit", limit.name, limit.bytes)
         mark = translator.text("ui.binds") if binds else ""
         rows.append(Row((name, size(limit.bytes), count(limit.bytes), mark), "accent" if binds else "", tip))
@@ -31,13 +31,18 @@ def limit_rows(translator: Translator, headroom: Headroom) -> list[Row]:
 
 def signal_rows(translator: Translator, headroom: Headroom) -> list[Row]:
     """Return the readings that the pressure level comes from."""
-    return [Row(pair, "", " · ".join(pair)) for pair in (signal_text(translator, item) for item in headroom.signals)]
+    texts = (signal_text(translator, item) for item in headroom.signals)
+    return [Row((name, value), "", sentence) for name, value, sentence in texts]
 
 
 def device_rows(translator: Translator, headroom: Headroom) -> list[Row]:
     """Return the free memory of each graphics device."""
     return [
-        Row((limit_text(translator, "limit", item.name, None), size(item.bytes), count(item.bytes)))
+        Row(
+            (limit_name(translator, item.name), size(item.bytes), count(item.bytes)),
+            "",
+            limit_text(translator, "limit", item.name, item.bytes),
+        )
         for item in headroom.device_limits
     ]
 

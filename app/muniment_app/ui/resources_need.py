@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from muniment_app.bridge.formats import count, plan_reason, size
+from muniment_app.bridge.formats import count, size
 from muniment_app.bridge.models import Row, RowsModel
-from muniment_app.ui.resources_texts import amount, difference, plan_name
+from muniment_app.ui.resources_texts import RUNNING, amount, difference, plan_name, reason_text
 from muniment_app.ui.resources_widgets import fit, make_rows, make_switch, show_rows
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel, chip, make_button, set_property
 from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import Candidate, LoadedModel, Need, NeedBasis, Plan
 
-__all__ = ["Figures", "NeedCard", "figures_of", "is_running", "need_rows", "notes"]
+__all__ = ["Figures", "NeedCard", "figures_of", "is_running", "need_rows", "notes", "with_running"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Figures:
         estimate: The closed form.
         trial: The library's own dry run.
         reported: What the library reported for the load that runs now, when that is this candidate.
-        private_bytes, file_bytes: What the system measured for that load; both 0 without a measurement.
+        private_bytes, file_bytes: By how much the system saw the worker grow in that load; both 0 without a
+            measurement. The process itself is not in it, nor temporary memory before the first full prompt.
         running: This candidate is what runs now.
     """
 
@@ -44,12 +45,14 @@ class Figures:
         return self.trial or self.estimate
 
     @property
-    def measured_bytes(self) -> int | None:
-        """What the system measured in all, else the sum that the library reported."""
-        total = self.private_bytes + self.file_bytes
-        if total:
-            return total
-        return self.reported.total_bytes if self.reported else None
+    def growth_bytes(self) -> int | None:
+        """What the system measured in all."""
+        return (self.private_bytes + self.file_bytes) or None
+
+    @property
+    def measured(self) -> bool:
+        """Whether library or system measured anything."""
+        return self.reported is not None or self.growth_bytes is not None
 
 
 def is_running(candidate: Candidate, plan: Plan, loaded: LoadedModel | None) -> bool:
@@ -78,46 +81,56 @@ def figures_of(candidate: Candidate, plan: Plan, loaded: LoadedModel | None) -> 
     return Figures(estimate, trial, loaded.reported, loaded.anonymous_bytes, loaded.file_bytes, running=True)
 
 
-def need_rows(translator: Translator, plan: Plan, candidate: Candidate, figures: Figures, exact: bool) -> list[Row]:
-    """Return the lines of ``need + margin <= headroom`` with one column for each source.
+def with_running(plan: Plan, running: Candidate | None, loaded: LoadedModel | None) -> Plan:
+    """Return the plan with what runs now among its candidates: a question may have needed another context."""
+    if running is None or any(is_running(item, plan, loaded) for item in plan.candidates):
+        return plan
+    shown = running._replace(fits=True, reason=RUNNING, reason_params={})
+    return replace(plan, candidates=(*plan.candidates, shown))
 
-    Cells are sign, line, estimate, dry run, measured and difference. The equation holds in every column that has a
-    total. The difference is the measurement against what the plan stands on; before any load, the dry run against
-    the estimate. ``exact`` gives bytes instead of MiB.
+
+def need_rows(translator: Translator, plan: Plan, candidate: Candidate, figures: Figures, exact: bool) -> list[Row]:
+    """Return the lines of ``need + margin <= headroom`` with one column for each source, then the measured growth.
+
+    Cells are sign, line, estimate, dry run, measured and difference. The library reports its buffers alone, so they
+    have a sum of their own, and the equation holds in the columns of estimate and dry run. The difference is the
+    measurement against what the plan stands on; before any load, the dry run against the estimate. ``exact`` gives
+    bytes instead of MiB.
     """
     text, config = translator.text, candidate.config
     kv = text("ui.eq_kv", n=config.sequences, context=count(config.context), kind=config.kv_type.value)
-    # The last flag: the library reports this line. What it does not report is no zero but unknown.
-    lines: tuple[tuple[str, Callable[[Need], int], bool], ...] = (
-        (text("ui.part_weights"), lambda need: need.weights_bytes, True),
-        (kv, lambda need: need.kv_bytes, True),
-        (text("ui.eq_recurrent"), lambda need: need.recurrent_bytes, True),
-        (text("ui.eq_compute"), lambda need: need.compute_bytes, True),
-        (text("ui.eq_output"), lambda need: need.output_bytes, True),
-        (text("ui.eq_base"), lambda need: need.base_bytes, False),
-        (text("ui.eq_residual"), lambda need: need.residual_bytes, False),
-    )
+    buffers: dict[str, Callable[[Need], int]] = {
+        text("ui.part_weights"): lambda need: need.weights_bytes,
+        kv: lambda need: need.kv_bytes,
+        text("ui.eq_recurrent"): lambda need: need.recurrent_bytes,
+        text("ui.eq_compute"): lambda need: need.compute_bytes,
+        text("ui.eq_output"): lambda need: need.output_bytes,
+    }
+    rest: dict[str, Callable[[Need], int]] = {
+        text("ui.eq_base"): lambda need: need.base_bytes,
+        text("ui.eq_residual"): lambda need: need.residual_bytes,
+    }
+    planned = (figures.estimate, figures.trial)
     rows: list[Row] = []
-    for label, line, reports in lines:
-        values = [_line(source, line) for source in (figures.estimate, figures.trial)]
-        values.append(_line(figures.reported, line) if reports else None)
-        if label == text("ui.eq_recurrent") and not any(values):
-            continue
-        rows.append(_row(("+" if rows else "", label), values, _gap(figures, values), exact))
-    totals = [source.total_bytes if source else None for source in (figures.estimate, figures.trial)]
-    totals.append(figures.measured_bytes)
+    for label, line in buffers.items():
+        values = [_value(source, line) for source in (*planned, figures.reported)]
+        if any(values) or label != text("ui.eq_recurrent"):
+            rows.append(_row(("+" if rows else "", label), values, _gap(figures, values), exact))
+    sums = [_value(source, _buffers) for source in (*planned, figures.reported)]
+    rows.append(_row(("=", text("ui.eq_buffers")), sums, _gap(figures, sums), exact))
+    for label, line in rest.items():
+        values = [*(_value(source, line) for source in planned), None]
+        rows.append(_row(("+", label), values, _gap(figures, values), exact))
+    totals = [*(source.total_bytes if source else None for source in planned), None]
     rows.append(_row(("=", text("ui.eq_need")), totals, _gap(figures, totals), exact, "strong"))
     room, margin = plan.headroom.available_bytes, plan.margin_bytes
-    lefts = [None if total is None else room - total - margin for total in totals]
-    decided = room - margin - candidate.need.total_bytes if figures.deciding else None
-    fits = decided is None or decided >= 0
+    fits = figures.deciding is None or figures.deciding.total_bytes + margin <= room
     rows.append(_row(("+", text("ui.eq_margin")), _where(totals, margin), None, exact))
     rows.append(_row(("≤" if fits else ">", text("ui.headroom")), _where(totals, room), None, exact, "accent"))
-    if fits:
-        rows.append(_row(("", text("ui.eq_left")), lefts, None, exact, "good"))
-    else:
-        lacking = [None if left is None else -left for left in lefts]
-        rows.append(_row(("", text("ui.eq_missing")), lacking, None, exact, "bad"))
+    lefts = [None if total is None else (room - total - margin) * (1 if fits else -1) for total in totals]
+    key, tone = ("ui.eq_left", "good") if fits else ("ui.eq_missing", "bad")
+    rows.append(_row(("", text(key)), lefts, None, exact, tone))
+    rows.append(_row(("", text("ui.eq_growth")), [None, None, figures.growth_bytes], None, exact, "quiet"))
     return rows
 
 
@@ -135,9 +148,9 @@ def notes(translator: Translator, plan: Plan, candidate: Candidate, loaded: Load
     if residual:
         key = "ui.residual_more" if residual > 0 else "ui.residual_less"
         sentences.append(text(key, size=size(abs(residual))))
-    if found.measured_bytes is not None and found.deciding is not None:
+    if found.reported is not None and found.deciding is not None:
         sentences.append(text("ui.difference_measured"))
-    elif found.trial is not None and found.estimate is not None:
+    elif found.trial is not None and found.estimate is not None and not found.running:
         sentences.append(text("ui.difference_trial"))
     return "\n".join(sentences)
 
@@ -201,7 +214,7 @@ class NeedCard(Card):
             self.reason.setText(text("ui.unblock", size=size(plan.unblock_bytes)))
         else:
             self.name.setText(plan_name(self._translator, candidate))
-            self.reason.setText(plan_reason(self._translator, candidate.reason, candidate.reason_params))
+            self.reason.setText(reason_text(self._translator, candidate))
         found = figures_of(candidate, plan, loaded)
         word, tone = _basis(found)
         self.basis.setText(text(f"ui.basis_{word}"))
@@ -227,8 +240,13 @@ def _matches(candidate: Candidate, loaded: LoadedModel) -> bool:
     return (config.model_id, config.context, config.sequences) == (loaded.model_id, loaded.context, loaded.sequences)
 
 
-def _line(source: Need | None, line: Callable[[Need], int]) -> int | None:
+def _value(source: Need | None, line: Callable[[Need], int]) -> int | None:
     return None if source is None else line(source)
+
+
+def _buffers(need: Need) -> int:
+    """Return what the library allocates: all but the process itself and what was learned."""
+    return need.total_bytes - need.base_bytes - need.residual_bytes
 
 
 def _where(totals: Sequence[int | None], value: int) -> list[int | None]:
@@ -252,7 +270,7 @@ def _basis(figures: Figures) -> tuple[str, str]:
     """Return the word and the tone for what the figures stand on."""
     if figures.deciding is None:
         return "unknown", "warn"
-    if figures.running and figures.measured_bytes is not None:
+    if figures.measured:
         return "measured", "good"
     return ("formula", "warn") if figures.trial is None else ("oracle", "plain")
 
@@ -263,15 +281,8 @@ def _measurement(translator: Translator, figures: Figures, loaded: LoadedModel |
         return text("ui.unmeasured_idle")
     if not figures.running:
         return text("ui.unmeasured_other", model=loaded.model_id, context=count(loaded.context), n=loaded.sequences)
-    measured, need = figures.private_bytes + figures.file_bytes, figures.deciding
-    if not measured:
-        return text("ui.unmeasured_system" if figures.reported else "ui.unmeasured_silent")
-    off = 0.0 if need is None else (measured - need.total_bytes) * 100 / need.total_bytes
-    key = "ui.measured_more" if off >= 0 else "ui.measured_less"
-    return text(
-        key,
-        size=size(measured),
-        private=size(figures.private_bytes),
-        file=size(figures.file_bytes),
-        percent=f"{abs(off):.1f}",
-    )
+    sentences = [text("ui.measured_lines")] if figures.reported else []
+    if figures.growth_bytes is not None:
+        grown, private, file = (size(n) for n in (figures.growth_bytes, figures.private_bytes, figures.file_bytes))
+        sentences.append(text("ui.measured_growth", size=grown, private=private, file=file))
+    return "\n".join(sentences) if sentences else text("ui.unmeasured_silent")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -16,28 +17,35 @@ from muniment_app.services.api import PlanService, Services
 from muniment_app.ui.memory_bar import PARTS, MemoryBar, memory_parts
 from muniment_app.ui.resources_candidates import CandidatesCard
 from muniment_app.ui.resources_limits import LimitsCard
-from muniment_app.ui.resources_need import NeedCard, is_running
+from muniment_app.ui.resources_need import NeedCard, is_running, with_running
+from muniment_app.ui.resources_texts import difference
 from muniment_app.ui.resources_whatif import WhatIfCard
 from muniment_app.ui.resources_widgets import fit, make_rows, show_rows
 from muniment_app.ui.theme import GRID
 from muniment_app.ui.widgets import Card, PlainLabel, Swatch, chip, make_button, set_property
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
-from muniment_runtime.contracts import Candidate, Headroom, LoadedModel, Plan, Pressure
+from muniment_runtime.contracts import Candidate, Headroom, LoadedModel, Pins, Plan, Pressure
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
-__all__ = ["ResourcesPage", "Snapshot", "read_snapshot"]
+__all__ = ["ResourcesPage", "Snapshot", "learned_rows", "read_snapshot"]
 
 _PRESSURE = {Pressure.OK: "good", Pressure.TIGHT: "warn", Pressure.CRITICAL: "bad"}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one look at the machine gave. ``plan`` is ``None`` without a model; ``error`` says why."""
+    """What one look at the machine gave. ``plan`` is ``None`` without a model; ``error`` says why.
+
+    The setting that runs now is among the candidates of the plan, although a question may have needed another one
+    than is planned for without a question.
+    """
 
     headroom: Headroom
     plan: Plan | None
     running: LoadedModel | None
     error: KnownError | None = None
+    learned: Mapping[ResidualKey, Residual] = field(default_factory=dict)
 
 
 def read_snapshot(service: PlanService) -> Snapshot:
@@ -47,7 +55,36 @@ def read_snapshot(service: PlanService) -> Snapshot:
         plan = service.plan()
     except KnownError as error:
         return Snapshot(service.headroom(), None, running, error)
-    return Snapshot(plan.headroom, plan, running)
+    return Snapshot(
+        plan.headroom, with_running(plan, _loaded(service, plan, running), running), running, None, service.learned()
+    )
+
+
+def _loaded(service: PlanService, plan: Plan, running: LoadedModel | None) -> Candidate | None:
+    """Return the setting that runs, as a plan sees it that is held to it; ``None`` when the plan has it already."""
+    if running is None or any(is_running(item, plan, running) for item in plan.candidates):
+        return None
+    pins = Pins(running.model_id, running.context, running.sequences)
+    try:
+        held = service.plan(pins=pins)
+    except KnownError:
+        return None  # removed or changed on disk since it was loaded
+    return next((item for item in held.candidates if is_running(item, held, running)), None)
+
+
+def learned_rows(learned: Mapping[ResidualKey, Residual]) -> list[Row]:
+    """Return what loads have taught: measured less expected, by architecture, backend and system."""
+    return [
+        Row(
+            (
+                f"{key.architecture} · {key.backend} · {key.system}",
+                count(item.samples),
+                difference(item.typical_bytes, exact=False),
+                difference(item.high_bytes, exact=False),
+            )
+        )
+        for key, item in sorted(learned.items())
+    ]
 
 
 class ResourcesPage(QScrollArea):
@@ -72,6 +109,11 @@ class ResourcesPage(QScrollArea):
         self.what_if = WhatIfCard(translator, tasks)
         # After the layout has made room for what opened.
         self.what_if.opened.connect(lambda: QTimer.singleShot(0, self.what_if, self._reveal))
+        names = ("kind", "loads", "typical", "high")
+        self.learned = RowsModel([text(f"ui.col_{name}") for name in names], (1, 2, 3), self)
+        self._learned_table = make_rows(self.learned, text("ui.learned"), 0)
+        about = PlainLabel(text("ui.learned_about"), "small", wrap=True)
+        self._learned_card = self._card(text("ui.learned"), self._learned_table, about)
         heads = [text(f"ui.col_{name}") for name in ("part", "size", "bytes")]
         self.parts = RowsModel(heads, (1, 2), self)
         self._parts_table = make_rows(self.parts, text("ui.memory_table"), 0)
@@ -108,6 +150,9 @@ class ResourcesPage(QScrollArea):
         self._show_parts(snapshot, choice)
         self.limits.show_headroom(room)
         self._show_running(snapshot)
+        show_rows(self.learned, learned_rows(snapshot.learned))
+        self._learned_card.setVisible(bool(snapshot.learned))
+        fit(self._learned_table)
         self.candidates.show_plan(plan)
         self._show_candidate(self.candidates.current)
         self.what_if.set_now(room, choice)
@@ -212,8 +257,12 @@ class ResourcesPage(QScrollArea):
         right.addWidget(self._card(text("ui.memory_table"), self._parts_table), 1)
         halves = QHBoxLayout()
         halves.setSpacing(gap)
-        halves.addWidget(self.need, 27)
-        halves.addLayout(right, 21)
+        left = QVBoxLayout()
+        left.setSpacing(gap)
+        left.addWidget(self.need, 1)
+        left.addWidget(self._learned_card)
+        halves.addLayout(left, 28)
+        halves.addLayout(right, 20)
         body = QWidget()
         body.setProperty("role", "page")
         column = QVBoxLayout(body)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from muniment_app.bridge.formats import count, size
+from muniment_app.bridge.formats import count, plan_reason, size
 from muniment_resources.errors import BugError
 from muniment_resources.i18n import Translator
 from muniment_resources.units import MIB
 from muniment_runtime.contracts import Candidate, NeedBasis, Signal
 from muniment_runtime.headroom.chain import split_name
 
-__all__ = ["NONE", "amount", "difference", "limit_text", "model_name", "need_text", "plan_name", "signal_text"]
+__all__ = [
+    "NONE", "RUNNING", "amount", "difference", "limit_name", "limit_text", "model_name", "need_text", "plan_name",
+    "reason_text", "signal_text",
+]  # fmt: skip
 
 NONE = "–"
 """Stands where there is no figure: never an empty cell, never a zero."""
 
+RUNNING = "running"
+"""Reason of a candidate that the plan does not hold and that is shown because it runs now."""
+
 _MINUS = "−"
-_SHORT = frozenset({"memory_available", "cgroup", "what_if"})
-"""Limits that have a name short enough for a table."""
 
 
 def amount(value_bytes: int | None, exact: bool) -> str:
@@ -32,7 +36,7 @@ def difference(value_bytes: int | None, exact: bool) -> str:
     if value_bytes is None:
         return NONE
     text = count(abs(value_bytes)) if exact else f"{abs(value_bytes) / MIB:,.2f}"
-    if not value_bytes:
+    if text in ("0", "0.00"):
         return text
     return f"{_MINUS if value_bytes < 0 else '+'}{text}"
 
@@ -59,6 +63,13 @@ def plan_name(translator: Translator, candidate: Candidate) -> str:
     )
 
 
+def reason_text(translator: Translator, candidate: Candidate) -> str:
+    """Return why a candidate was chosen or rejected, or that it is what runs now."""
+    if candidate.reason == RUNNING:
+        return translator.text("ui.reason_running")
+    return plan_reason(translator, candidate.reason, candidate.reason_params)
+
+
 def need_text(candidate: Candidate) -> str:
     """Return the need of a candidate; ``≈`` marks one that only the formula gives, a dash one that nobody knows."""
     total = candidate.need.total_bytes
@@ -67,24 +78,22 @@ def need_text(candidate: Candidate) -> str:
     return f"≈ {size(total)}" if candidate.need.basis is NeedBasis.FORMULA else size(total)
 
 
-def limit_text(translator: Translator, kind: str, name: str, amount_bytes: int | None) -> str:
-    """Return the sentence about a link of the limit chain, or (kind ``binding``) about the one that sets the bound.
-
-    ``None`` leaves the amount out, because it stands in a column of its own.
-    """
+def limit_text(translator: Translator, kind: str, name: str, amount_bytes: int) -> str:
+    """Return the sentence about a link of the limit chain, or (kind ``binding``) about the one that sets the bound."""
     key, detail = split_name(name)
-    if amount_bytes is None and key in _SHORT:
-        return translator.text(f"ui.limit_{key}", detail=detail)
-    shown = "" if amount_bytes is None else size(amount_bytes)
-    try:
-        text = translator.text(f"plan.{kind}.{key}", detail=detail, size=shown)
-    except BugError:
-        text = translator.text("ui.limit_other", name=name, size=shown)
-    return text.rstrip(" :：") if amount_bytes is None else text
+    shown = size(amount_bytes)
+    fallback = translator.text("ui.limit_other", name=name, size=shown)
+    return _text(translator, f"plan.{kind}.{key}", fallback, detail=detail, size=shown)
 
 
-def signal_text(translator: Translator, signal: Signal) -> tuple[str, str]:
-    """Return (name, value) of a reading; its unit stands at the end of its name."""
+def limit_name(translator: Translator, name: str) -> str:
+    """Return the name of a link of the limit chain, short enough for a table."""
+    key, detail = split_name(name)
+    return _text(translator, f"ui.limit_{key}", name, detail=detail)
+
+
+def signal_text(translator: Translator, signal: Signal) -> tuple[str, str, str]:
+    """Return (short name, value, sentence) of a reading; its unit stands at the end of its name."""
     if signal.name.endswith("_percent"):
         value = f"{signal.value:.1f} %"
     elif signal.name.endswith("_bytes_per_s"):
@@ -93,8 +102,14 @@ def signal_text(translator: Translator, signal: Signal) -> tuple[str, str]:
         value = size(round(signal.value))
     else:
         value = f"{signal.value:g}"
+    name = _text(translator, f"ui.signal_{signal.name}", signal.name)
+    fallback = translator.text("ui.signal", name=name, value=value)
+    return name, value, _text(translator, f"plan.signal.{signal.name}", fallback, value=value)
+
+
+def _text(translator: Translator, key: str, fallback: str, **params: object) -> str:
+    """Return a text that another system or a later version may not have put into the catalogue."""
     try:
-        name = translator.text(f"plan.signal.{signal.name}", value="").rstrip(" :：")
+        return translator.text(key, **params)
     except BugError:
-        name = translator.text("ui.signal", name=signal.name)
-    return name, value
+        return fallback
