@@ -31,6 +31,7 @@ __all__ = [
     "SWAP_USED",
     "UNCOMPRESSED",
     "UNKNOWN",
+    "WARNING_LEVEL",
     "WHAT_IF",
     "WIRED",
     "build",

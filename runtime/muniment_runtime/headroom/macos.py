@@ -12,8 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from muniment_runtime.contracts import Clock, Headroom, HeadroomProbe, Limit, Signal
-from muniment_runtime.headroom.chain import MEMORY_AVAILABLE, PRESSURE_LEVEL, SWAP_USED, UNCOMPRESSED, WIRED, build
-from muniment_runtime.headroom.chain import WARNING_LEVEL as _WARNING
+from muniment_runtime.headroom.chain import (
+    MEMORY_AVAILABLE,
+    PRESSURE_LEVEL,
+    SWAP_USED,
+    UNCOMPRESSED,
+    WARNING_LEVEL,
+    WIRED,
+    build,
+)
 from muniment_runtime.headroom.window import SampleWindow
 
 __all__ = [
@@ -53,7 +60,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def parse_vm_stat(text: str) -> dict[str, int]:
     """Return the counters of ``vm_stat`` in bytes, by their printed name; nothing without a page size.
 
-    Counters that do not count pages are converted all the same and of no use.
+    The few that count something else, such as faults, are multiplied too and mean nothing then.
     """
     size = _PAGE_SIZE.search(text)
     if size is None:
@@ -136,7 +143,7 @@ class MacProbe:
         level = _whole(values.get("kern.memorystatus_vm_pressure_level", ""))
         if level is not None:
             signals.append(Signal(PRESSURE_LEVEL, float(level)))
-            if level >= _WARNING:
+            if level >= WARNING_LEVEL:
                 limits.append(Limit(UNCOMPRESSED, min(uncompressed_bytes(vm), total)))
         swap_used = parse_swap_used(values.get("vm.swapusage", ""))
         if swap_used is not None:

@@ -60,7 +60,7 @@ class SampleWindow:
                 return self._signals
             sample = _Sample(now, swapped_in_bytes, source, dict(events or {}))
             usable = last is not None and 0 < now - last.at_s <= LONGEST_S
-            before, self._rate = (self._rate if usable else None), None
+            before, self._rate = self._rate, None
             self._signals = ()
             if last is not None and usable:
                 self._rate = _rate(last, sample)
