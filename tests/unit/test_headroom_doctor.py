@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from muniment_app.cli.doctor import headroom_json, headroom_text
+from muniment_app.cli.headroom import headroom_text
 from muniment_app.cli.table import cells
 from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import Headroom, Limit, Pressure, Signal
 from muniment_runtime.headroom.chain import build
+from muniment_runtime.planner.serialize import headroom_json
 
 MIB = 1 << 20
 ROOM = build(

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 
 from muniment_app import __version__
 from muniment_app.cli.context import Cli, json_option
+from muniment_app.cli.headroom import headroom_text
 from muniment_app.cli.table import columns
-from muniment_resources.i18n import Translator
-from muniment_resources.units import format_bytes
-from muniment_runtime.contracts import Headroom, Limit
-from muniment_runtime.headroom.chain import signal_amount, split_name
+from muniment_runtime.planner.serialize import headroom_json
 
-__all__ = ["headroom_json", "headroom_text", "register"]
-
-_INDENT = "  "
+__all__ = ["register"]
 
 
 def _version(distribution: str) -> str | None:
@@ -50,53 +45,6 @@ def cage_layer(cli: Cli, name: str) -> str:
 
 def _state(cli: Cli, active: bool) -> str:
     return cli.text("doctor.on" if active else "doctor.off")
-
-
-def headroom_json(headroom: Headroom) -> dict[str, object]:
-    """Return the headroom with every limit, signal and device; ``binding`` names a limit."""
-    return {
-        "available_bytes": headroom.available_bytes,
-        "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
-        "binding": headroom.binding,
-        "pressure": headroom.pressure.value,
-        "signals": [{"name": signal.name, "value": signal.value} for signal in headroom.signals],
-        "devices": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.device_limits],
-    }
-
-
-def headroom_text(headroom: Headroom, translator: Translator) -> list[str]:
-    """Return the headroom for people: the limit chain as a table, what the pressure is read from, devices."""
-    text = translator.text
-    available = format_bytes(headroom.available_bytes)
-    lines = [text("cli.doctor.headroom", bytes=available)]
-    lines += [_INDENT + line for line in _limit_table(headroom.limits, translator, headroom.binding)]
-    key, detail = split_name(headroom.binding)
-    lines.append(_INDENT + text(f"plan.binding.{key}", detail=detail, size=available))
-    pressure = text(f"plan.pressure.{headroom.pressure.value}")
-    rows = [
-        (_label(translator, f"plan.signal.{item.name}", value=""), signal_amount(item)) for item in headroom.signals
-    ]
-    lines += ["", text("cli.doctor.signals" if rows else "cli.doctor.pressure", pressure=pressure)]
-    lines += [_INDENT * 2 + line for line in columns(rows, right=(1,))]
-    if headroom.device_limits:
-        lines += ["", text("cli.doctor.devices")]
-        lines += [_INDENT + line for line in _limit_table(headroom.device_limits, translator)]
-    return lines
-
-
-def _limit_table(limits: Sequence[Limit], translator: Translator, binding: str = "") -> list[str]:
-    rows = []
-    for limit in limits:
-        key, detail = split_name(limit.name)
-        mark = "*" if limit.name == binding else " "
-        label = _label(translator, f"plan.limit.{key}", detail=detail, size="")
-        rows.append((f"{mark} {label}", format_bytes(limit.bytes), f"{limit.bytes:,}"))
-    return columns(rows, right=(1, 2))
-
-
-def _label(translator: Translator, key: str, **params: str) -> str:
-    # The catalogue's line ends with the amount; without it, what stands before is the label.
-    return translator.text(key, **params).rstrip(" :：")
 
 
 def register(group: click.Group, cli: Cli) -> None:

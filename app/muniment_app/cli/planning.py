@@ -15,11 +15,12 @@ from muniment_app.cli.context import (
     override_option,
     profile_option,
 )
+from muniment_app.cli.headroom import label, limit_table, pressure_text
 from muniment_app.cli.table import columns
 from muniment_resources.i18n import Translator
 from muniment_resources.units import format_bytes, parse_bytes
 from muniment_runtime.contracts import Candidate, KvType, Need, NeedBasis, Pins, Plan, Profile
-from muniment_runtime.planner.explain import Line, alternatives, budget, explain, limit_lines, rejected_lines
+from muniment_runtime.planner.explain import Line, alternatives, budget, explain, rejected_lines
 from muniment_runtime.planner.residual import Residual, ResidualKey
 from muniment_runtime.planner.serialize import plan_json
 
@@ -74,49 +75,38 @@ def _sentences(lines: Sequence[Line], translator: Translator) -> list[str]:
     return [translator.text(line.key, **line.params) for line in lines]
 
 
-def _label(translator: Translator, key: str, **params: str | int | float) -> str:
-    """Return what stands before the size in a line of the catalogue; the size has its own column."""
-    return translator.text(key, **{**params, "size": ""}).rstrip(" :：")
-
-
 def _memory(plan: Plan, translator: Translator) -> list[str]:
     headroom = plan.headroom
-    rows = [
-        (
-            _label(translator, line.key, **line.params),
-            f"{limit.bytes:,}",
-            format_bytes(limit.bytes),
-            translator.text("cli.plan.binds") if limit.name == headroom.binding else "",
-        )
-        for limit, line in zip(headroom.limits, limit_lines(headroom), strict=False)
-    ]
-    margin = translator.text("plan.margin_line", margin="").rstrip(" :：.。")
-    rows.append((margin, f"{plan.margin_bytes:,}", format_bytes(plan.margin_bytes), ""))
-    return [*columns(rows, right=(1, 2)), translator.text(f"plan.pressure.{headroom.pressure.value}")]
+    rows = limit_table(headroom.limits, translator, headroom.binding)
+    margin = label(translator, "plan.margin_line", margin="")
+    rows.append((f"  {margin}", format_bytes(plan.margin_bytes), f"{plan.margin_bytes:,}"))
+    lines = columns(rows, right=(1, 2))
+    if headroom.device_limits:
+        lines += columns(limit_table(headroom.device_limits, translator), right=(1, 2))
+    return [*lines, *pressure_text(headroom, translator)]
 
 
 def _need(plan: Plan, choice: Candidate, translator: Translator) -> list[str]:
     tried = choice.need.basis is not NeedBasis.FORMULA
     formula = _by_key(choice.formula) if tried and choice.formula is not None else {}
-    heading = [translator.text(f"cli.column.{name}") for name in ("line", "bytes", "size")]
+    heading = [translator.text(f"cli.column.{name}") for name in ("line", "size", "bytes")]
     if formula:
         heading += [translator.text("cli.column.formula")]
     rows = [tuple(heading)]
     for key, size in budget(choice.need):
-        row = [_label(translator, key), f"{size:,}", format_bytes(size)]
+        row = [label(translator, key, size=""), format_bytes(size), f"{size:,}"]
         if formula:
             row.append(format_bytes(formula[key]) if key in formula else "-")
         rows.append(tuple(row))
     left = plan.headroom.available_bytes - plan.margin_bytes - choice.need.total_bytes
     blank = [""] if formula else []
-    rows.append(
-        ("+ " + translator.text("cli.plan.margin"), f"{plan.margin_bytes:,}", format_bytes(plan.margin_bytes), *blank)
-    )
+    margin = plan.margin_bytes
+    rows.append(("+ " + translator.text("cli.plan.margin"), format_bytes(margin), f"{margin:,}", *blank))
     rows.append(
         (
             ("<= " if left >= 0 else "> ") + translator.text("cli.plan.headroom"),
-            f"{plan.headroom.available_bytes:,}",
             format_bytes(plan.headroom.available_bytes),
+            f"{plan.headroom.available_bytes:,}",
             *blank,
         )
     )

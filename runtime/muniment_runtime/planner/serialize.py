@@ -14,7 +14,7 @@ from muniment_runtime.planner.plan import RULES, microseconds
 from muniment_runtime.planner.rank import Entry, choose, rungs
 from muniment_runtime.planner.residual import Residual, ResidualKey
 
-__all__ = ["Replayed", "decision_record", "plan_json", "replay"]
+__all__ = ["Replayed", "decision_record", "headroom_json", "plan_json", "replay"]
 
 _RECORD_VERSION = 2
 _NO_CODE = re.compile(r"[^A-Za-z0-9._:+=%,-]+")
@@ -46,7 +46,7 @@ def plan_json(plan: Plan, learned: Mapping[ResidualKey, Residual] | None = None)
     candidates = [_candidate_json(candidate) for candidate in plan.candidates]
     return {
         "profile": str(plan.profile),
-        "headroom": {**_headroom_json(plan.headroom), "binding": plan.headroom.binding, **_signals(plan.headroom)},
+        "headroom": headroom_json(plan.headroom),
         "margin_bytes": plan.margin_bytes,
         "needed_context": plan.needed_context,
         "pins": _pins(plan.pins),
@@ -68,17 +68,14 @@ def plan_json(plan: Plan, learned: Mapping[ResidualKey, Residual] | None = None)
     }
 
 
-def _headroom_json(headroom: Headroom) -> dict[str, object]:
+def headroom_json(headroom: Headroom) -> dict[str, object]:
+    """Return the headroom with every limit, signal and device; ``binding`` names a limit."""
     return {
         "available_bytes": headroom.available_bytes,
         "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
+        "binding": headroom.binding,
         "pressure": str(headroom.pressure),
-    }
-
-
-def _signals(headroom: Headroom) -> dict[str, object]:
-    return {
-        "signals": {signal.name: signal.value for signal in headroom.signals},
+        "signals": [{"name": signal.name, "value": signal.value} for signal in headroom.signals],
         "devices": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.device_limits],
     }
 
