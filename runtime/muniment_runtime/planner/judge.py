@@ -6,14 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muniment_resources.units import format_bytes
-from muniment_runtime.contracts import Headroom, KvType, ModelSpec, Need, Pins, Prediction, Profile, RunConfig
+from muniment_runtime.contracts import (
+    Candidate,
+    Headroom,
+    KvType,
+    ModelSpec,
+    Need,
+    Pins,
+    Prediction,
+    Profile,
+    RunConfig,
+)
 from muniment_runtime.planner.candidates import configurations, smallest
 from muniment_runtime.planner.knowledge import Knowledge
 from muniment_runtime.planner.need import kv_fits_type
 from muniment_runtime.planner.needs import Needs
-from muniment_runtime.planner.prior import SpeedModel, SpeedPrior
+from muniment_runtime.planner.prior import SpeedModel, SpeedPrior, microseconds
+from muniment_runtime.planner.rank import Entry
 
-__all__ = ["RULES", "Judge", "Judged", "Params"]
+__all__ = ["RULES", "Judge", "Judged", "Params", "entry_of"]
 
 Params = Mapping[str, str | int | float]
 
@@ -39,16 +50,15 @@ _NOTHING: Params = {}
 
 
 class Judged(NamedTuple):
-    """A configuration with everything but its place among the others. ``reason`` is empty when no rule failed."""
+    """A configuration with everything but its place among the others.
 
-    spec: ModelSpec
-    config: RunConfig
-    need: Need
-    total_bytes: int
-    formula: Need | None
-    prediction: Prediction
-    reason: str
-    params: Params
+    Attributes:
+        candidate: Its reason is empty when no rule failed.
+        entry: What the order looks at.
+    """
+
+    candidate: Candidate
+    entry: Entry
 
 
 class Judge:
@@ -153,35 +163,56 @@ class Judge:
 
     def _excluded(self, spec: ModelSpec, speed: SpeedModel, reason: str, params: Params) -> Judged:
         config = smallest(spec, self._pins, self._least, self._threads)
-        if not spec.supported or not self._fits_type(spec, config.kv_type):
-            return Judged(spec, config, _NO_NEED, 0, None, _NO_PREDICTION, reason, params)
-        need = self._needs.of(spec)[config]._replace(residual_bytes=self._residual(spec))
-        return Judged(spec, config, need, need.total_bytes, need, speed.predict(config), reason, params)
+        need, formula, prediction = _NO_NEED, None, _NO_PREDICTION
+        if spec.supported and self._fits_type(spec, config.kv_type):
+            need = formula = self._needs.of(spec)[config]._replace(residual_bytes=self._residual(spec))
+            prediction = speed.predict(config)
+        candidate = Candidate(config, spec.quantization, need, prediction, False, reason, params, formula)
+        return Judged(candidate, entry_of(candidate, spec, self._needed, self._knowledge.running))
 
     def _residual(self, spec: ModelSpec) -> int:
         return self._knowledge.residual_bytes.get(spec.architecture, 0)
 
     def _judged(self, spec: ModelSpec, configs: Sequence[RunConfig], speed: SpeedModel) -> list[Judged]:
         """Judge many configurations of one model; a loop rather than calls, because there are hundreds of them."""
-        residual, runs = self._residual(spec), self._knowledge.dry_runs
+        residual, runs, running = self._residual(spec), self._knowledge.dry_runs, self._knowledge.running
         formulas = self._needs.of(spec) if spec.supported else None
+        quantization, parameters, weights_bytes = spec.quantization, spec.parameters, spec.weights_bytes
         found: list[Judged] = []
         for config in configs:
+            model_id, context, kv_type, sequences, _, ubatch, _, mmap, _, _, _, _ = config
             formula = need = None
-            if formulas is not None:
-                if not self._fits_type(spec, config.kv_type):
-                    unfit: Params = {"model": spec.model_id, "kv_type": str(config.kv_type)}
-                    found.append(Judged(spec, config, _NO_NEED, 0, None, _NO_PREDICTION, "kv_type_unavailable", unfit))
-                    continue
-                formula = need = formulas[config]
-                if residual:
-                    formula = need = formula._replace(residual_bytes=residual)
-            if runs and config in runs:
-                need = runs[config]._replace(residual_bytes=residual)
+            prediction, ttft_us = _NO_PREDICTION, None
+            fits_type = formulas is None or self._fits_type(spec, kv_type)
+            if fits_type:
+                prediction, ttft_us = speed.timed(config)
+                if formulas is not None:
+                    formula = need = formulas[config]
+                    if residual:
+                        formula = need = formula._replace(residual_bytes=residual)
+                if runs and config in runs:
+                    need = runs[config]._replace(residual_bytes=residual)
             total_bytes = 0 if need is None else need.total_bytes
-            reason, params = self._verdict(spec, config, need, total_bytes)
+            reason, params = self._verdict(spec, config, need, total_bytes, fits_type)
             found.append(
-                Judged(spec, config, need or _NO_NEED, total_bytes, formula, speed.predict(config), reason, params)
+                Judged(
+                    Candidate(config, quantization, need or _NO_NEED, prediction, not reason, reason, params, formula),
+                    Entry(
+                        reason not in RULES,
+                        total_bytes,
+                        total_bytes - weights_bytes if mmap else total_bytes,
+                        parameters,
+                        weights_bytes,
+                        ttft_us,
+                        model_id,
+                        context,
+                        kv_type,
+                        sequences,
+                        ubatch,
+                        self._needed - context if context < self._needed else 0,
+                        config == running,
+                    ),
+                )
             )
         return found
 
@@ -192,7 +223,11 @@ class Judge:
             fits = self._fitting[key] = kv_fits_type(spec, kv_type)
         return fits
 
-    def _verdict(self, spec: ModelSpec, config: RunConfig, need: Need | None, total_bytes: int) -> tuple[str, Params]:
+    def _verdict(
+        self, spec: ModelSpec, config: RunConfig, need: Need | None, total_bytes: int, fits_type: bool
+    ) -> tuple[str, Params]:
+        if not fits_type:
+            return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(config.kv_type)}
         if config.context > spec.context_train:
             return "context_over_training", {"context": config.context, "context_train": spec.context_train}
         unrunnable = self._knowledge.unrunnable
@@ -208,3 +243,23 @@ class Judge:
         if missing > 0:
             return "needs_more_memory", {"missing_bytes": missing, "missing": format_bytes(missing)}
         return "", _NOTHING
+
+
+def entry_of(candidate: Candidate, spec: ModelSpec, needed_context: int, running: RunConfig | None) -> Entry:
+    """Return what the order looks at."""
+    config, total_bytes = candidate.config, candidate.need.total_bytes
+    return Entry(
+        allowed=candidate.reason not in RULES,
+        need_bytes=total_bytes,
+        private_bytes=total_bytes - spec.weights_bytes if config.mmap else total_bytes,
+        parameters=spec.parameters,
+        weights_bytes=spec.weights_bytes,
+        ttft_us=microseconds(candidate.prediction.ttft_s),
+        model_id=config.model_id,
+        context=config.context,
+        kv_type=config.kv_type,
+        sequences=config.sequences,
+        ubatch=config.ubatch,
+        shortfall=max(0, needed_context - config.context),
+        stays=config == running,
+    )

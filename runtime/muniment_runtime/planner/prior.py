@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from muniment_runtime.contracts import KvType, ModelSpec, Prediction, RunConfig
 from muniment_runtime.planner.need import kv_row_bytes
 
-__all__ = ["SpeedModel", "SpeedPrior", "active_parameters"]
+__all__ = ["SpeedModel", "SpeedPrior", "active_parameters", "microseconds"]
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,16 @@ class SpeedModel:
         self._layers = spec.layers
         self._row_bytes: dict[KvType, int] = {}
         self._ttft: dict[tuple[int, int, int], float] = {}
-        self._known: dict[tuple[float, int, int, KvType], Prediction] = {}
+        self._known: dict[tuple[float, int, int, KvType], tuple[Prediction, int | None]] = {}
 
     def predict(self, config: RunConfig) -> Prediction:
         """Return predicted times for the prompt, or for as much of it as the context holds."""
+        return self.timed(config)[0]
+
+    def timed(self, config: RunConfig) -> tuple[Prediction, int | None]:
+        """Return the prediction together with the time to the first token in whole microseconds."""
         _, context, kv_type, sequences, batch, ubatch, _, _, _, threads, _, _ = config
-        tokens = min(self._prompt_tokens, context)
+        tokens = context if context < self._prompt_tokens else self._prompt_tokens
         reading = (tokens, min(context * sequences, batch, ubatch), threads)
         read_s = self._ttft.get(reading)
         if read_s is None:
@@ -79,7 +83,7 @@ class SpeedModel:
         operations = self._operations_per_token * tokens + self._attention * tokens**2
         return -(-tokens // batch) * self._read_s + operations / (self._prior.operations_per_s * max(1, threads))
 
-    def _predict(self, read_s: float, tokens: int, sequences: int, kv_type: KvType) -> Prediction:
+    def _predict(self, read_s: float, tokens: int, sequences: int, kv_type: KvType) -> tuple[Prediction, int | None]:
         row = self._row_bytes.get(kv_type)
         if row is None:
             row = self._row_bytes[kv_type] = sum(
@@ -87,9 +91,11 @@ class SpeedModel:
                 for layer in self._layers
             )
         tpot_s = self._step_s + sequences * row * tokens / self._prior.bandwidth_bytes_per_s
-        return Prediction(
-            ttft_s=round(read_s + tpot_s, 6),
-            tpot_s=round(tpot_s, 6),
-            tokens_per_s=round(sequences / tpot_s, 6) if tpot_s > 0 else None,
-            quality=None,
-        )
+        ttft_s = read_s + tpot_s
+        prediction = Prediction(ttft_s, tpot_s, sequences / tpot_s if tpot_s > 0 else None, None)
+        return prediction, microseconds(ttft_s)
+
+
+def microseconds(seconds: float | None) -> int | None:
+    """Return a time in whole microseconds: the form in which times are compared and recorded."""
+    return None if seconds is None else round(seconds * 1_000_000)

@@ -105,10 +105,17 @@ def _candidate_json(candidate: Candidate) -> dict[str, object]:
         "flash_attention": config.flash_attention,
         "need": _need_json(candidate.need),
         "formula": None if formula is None else _need_json(formula),
-        "prediction": candidate.prediction._asdict(),
+        "prediction": _prediction_json(candidate.prediction),
         "fits": candidate.fits,
         "reason": candidate.reason,
         "missing_bytes": candidate.reason_params.get("missing_bytes", 0),
+    }
+
+
+def _prediction_json(prediction: Prediction) -> dict[str, object]:
+    """Return the prediction, to the microsecond: it is a guess."""
+    return {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in prediction._asdict().items()
     }
 
 
