@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 
@@ -16,6 +17,7 @@ from muniment_app.ui.dialogs import ExportDialog
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.memory_bar import memory_parts
 from muniment_app.ui.resources_limits import device_rows, limit_rows, signal_rows
+from muniment_app.ui.resources_page import ResourcesPage
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import LANGUAGES, Translator, catalogue
 from muniment_runtime.contracts import Limit, Profile, Signal
@@ -112,23 +114,54 @@ def test_nothing_fits_names_what_comes_nearest_and_the_missing_bytes(
     assert need.model.rows[-2].tone == "bad"
 
 
+def settle(qtbot: QtBot, page: ResourcesPage) -> int:
+    """Wait until the page has the height that its content asks for; return where its last card ends."""
+    body = page.widget()
+    assert body is not None
+    layout = body.layout()
+    assert layout is not None
+
+    def settled() -> bool:
+        QApplication.processEvents()
+        return body.height() == max(page.viewport().height(), layout.totalHeightForWidth(body.width()))
+
+    qtbot.waitUntil(settled)
+    return page.what_if.geometry().bottom()
+
+
 def test_a_refresh_that_finds_the_same_moves_nothing(qtbot: QtBot, window: MainWindow) -> None:
     open_resources(qtbot, window)
     page = window.resources
-    page.verticalScrollBar().setValue(120)
     page.candidates.table.selectRow(2)
+    bottom = settle(qtbot, page)
+    page.verticalScrollBar().setValue(120)
     resets: list[str] = []
     models = (page.parts, page.limits.limits, page.need.model, page.candidates.model)
     for model in models:
         model.modelReset.connect(lambda: resets.append("reset"))
-    height = page.what_if.geometry().bottom()
     before = page.snapshot
     page.refresh()
     qtbot.waitUntil(lambda: page.snapshot is not before)
+    assert settle(qtbot, page) == bottom
     assert resets == []
     assert page.verticalScrollBar().value() == 120
-    assert page.what_if.geometry().bottom() == height
     assert page.candidates.table.selectionModel().selectedRows()[0].row() == 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_table_stays_in_its_place_while_rows_are_selected(
+    qtbot: QtBot, opener: Opener, fake: Fake, language: str
+) -> None:
+    window = opener(fake, language)
+    window.resize(1280, 720)
+    open_resources(qtbot, window)
+    page = window.resources
+    tops = set()
+    for row in range(4):
+        page.candidates.table.selectRow(row)
+        settle(qtbot, page)
+        tops.add(page.candidates.geometry().top())
+    assert len(tops) == 1
 
 
 def test_a_snapshot_that_outlives_its_page_is_dropped(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:

@@ -22,6 +22,7 @@ Group = tuple[Candidate, int]
 """A candidate and the number of those like it that differ only in the size of their steps."""
 
 _MOST_ROWS = 10
+_MEASURED_ROWS = 24
 _NEVER = 1 << 62
 """Sorts a candidate that a rule rejects, whatever memory there is, behind those that lack memory."""
 
@@ -106,6 +107,8 @@ class CandidatesCard(Card):
         )  # fmt: skip
         self.model = RowsModel([text(f"ui.col_{head}") for head in heads], (2, 4, 5, 6, 7), self)
         self.table = make_rows(self.model, text("ui.candidates"), len(heads) - 1)
+        # The first rows hold every model and the long numbers: they set the widths, even among hundreds.
+        self.table.horizontalHeader().setResizeContentsPrecision(_MEASURED_ROWS)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._tell())
         self.summary = PlainLabel(role="muted")
         self.detail = PlainLabel(wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from muniment_app.bridge.formats import count, size
@@ -17,6 +18,8 @@ from muniment_resources.i18n import Translator
 from muniment_runtime.contracts import Candidate, LoadedModel, Need, NeedBasis, Plan
 
 __all__ = ["Figures", "NeedCard", "figures_of", "is_running", "need_rows", "notes", "with_running"]
+
+_NOTE_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,10 @@ class NeedCard(Card):
         self.basis, self.override = chip(), chip(text("ui.overridden"), "warn")
         self.override.hide()
         self.notes = PlainLabel(role="small", wrap=True)
+        # Room for all sentences, so that the table below does not move under the pointer from row to row.
+        for label, lines in ((self.reason, 2), (self.notes, _NOTE_LINES)):
+            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+            label.setMinimumHeight(lines * label.fontMetrics().lineSpacing())
         heads = ("", *(text(f"ui.col_{name}") for name in ("line", "estimate", "trial", "measured", "difference")))
         self.model = RowsModel(heads, (2, 3, 4, 5), self)
         self.table = make_rows(self.model, text("ui.plan"), 1)
