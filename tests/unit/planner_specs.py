@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muniment_runtime.contracts import LayerKv, ModelSpec
+from muniment_runtime.contracts import GraphShape, LayerKv, ModelSpec
 
 
 def spec_of(
@@ -25,6 +25,10 @@ def spec_of(
     template: str | None = "chatml",
     supported: bool = True,
     quantization: str = "Q4_K_M",
+    tied_copy_bytes: int = 0,
+    recurrent_elements: int = 0,
+    latent: bool = False,
+    shape: GraphShape | None = None,
 ) -> ModelSpec:
     return ModelSpec(
         model_id=model_id,
@@ -47,4 +51,8 @@ def spec_of(
         parameters=parameters,
         template=template,
         supported=supported,
+        tied_copy_bytes=tied_copy_bytes,
+        recurrent_elements=recurrent_elements,
+        latent=latent,
+        shape=shape,
     )

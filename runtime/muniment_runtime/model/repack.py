@@ -116,11 +116,11 @@ def host_cpu(
         system: As ``sys.platform``.
         features: Reads the instruction sets of a system and a machine, ``None`` where it cannot.
     """
-    found = (features or read_features)(system or sys.platform, (machine or platform.machine()).lower())
+    found = (features or _read_features)(system or sys.platform, (machine or platform.machine()).lower())
     return WIDEST if found is None else found
 
 
-def read_features(system: str, machine: str) -> Cpu | None:
+def _read_features(system: str, machine: str) -> Cpu | None:
     """Ask the operating system; ``None`` where it does not answer."""
     arm = machine.startswith(("arm", "aarch"))
     try:
@@ -144,7 +144,7 @@ def cpu_of_flags(text: str) -> Cpu | None:
         name, _, rest = line.partition(":")
         flags = set(rest.split())
         if name.strip() == "flags":
-            return Cpu(avx2="avx2" in flags, avx512=_WHOLE_AVX512 <= flags)
+            return Cpu(avx2="avx2" in flags, avx512=flags >= _WHOLE_AVX512)
         if name.strip() == "Features":
             return Cpu(dotprod="asimddp" in flags, int8_matrix="i8mm" in flags)
     return None

@@ -172,10 +172,7 @@ class _Recorder:
         tape.input(_per_token(width))
         tape.input(size(tokens=_FLOAT * 2))
         self._attention_inputs()
-        if self._architecture == "gemma3n":
-            hidden = self._stacked_layers()
-        else:
-            hidden = self._layers()
+        hidden = self._stacked_layers() if self._architecture == "gemma3n" else self._layers()
         if self._family.late_rows or self._architecture == "gemma3n":
             hidden = tape.node(_per_row(width), self._norm(hidden, _per_token))
         tape.node(_per_row(self._vocabulary), self._norm(hidden, _per_row))
