@@ -58,7 +58,7 @@ def main(path: str, task: dict[str, Any]) -> None:
         handle = llama.llama_init_from_model(model, params)
         log = "".join(lines)
         assert handle, log
-        report = {
+        report: dict[str, Any] = {
             "copied_mib": copied,
             "kv_mib": sizes(log, "KV"),
             "compute_mib": sizes(log, "compute"),

@@ -12,7 +12,8 @@ from muniment_runtime.contracts import LayerKv
 from muniment_runtime.model.catalogue import load_catalogue
 from muniment_runtime.model.files import sha256_file
 from muniment_runtime.model.gguf import read_header
-from muniment_runtime.model.spec import Cpu, model_spec
+from muniment_runtime.model.repack import Cpu
+from muniment_runtime.model.spec import model_spec
 
 IDS = ("qwen2.5-coder-0.5b-instruct-q4_k_m", "smollm2-135m-instruct-q4_1", "gemma-3-270m-q4_k_m")
 
@@ -29,7 +30,12 @@ def cache() -> Path:
 def test_catalogue_entry_is_true_of_the_file(model_id: str, cache: Path) -> None:
     path, entry = cache / f"{model_id}.gguf", load_catalogue().get(model_id)
     spec = model_spec(
-        read_header(path), model_id=model_id, path=path, sha256=entry.sha256, template=entry.template, cpu=Cpu.X86
+        read_header(path),
+        model_id=model_id,
+        path=path,
+        sha256=entry.sha256,
+        template=entry.template,
+        cpu=Cpu(avx2=True),
     )
     assert sha256_file(path, lambda *_: None, lambda: False) == entry.sha256
     assert spec.file_bytes == entry.size_bytes
@@ -100,7 +106,7 @@ def test_kv_bytes_are_exact(model_id: str, cache: Path) -> None:
 
 def test_starter_has_the_published_shape(cache: Path) -> None:
     path = cache / f"{IDS[0]}.gguf"
-    spec = model_spec(read_header(path), model_id=IDS[0], path=path, sha256="", cpu=Cpu.X86)
+    spec = model_spec(read_header(path), model_id=IDS[0], path=path, sha256="", cpu=Cpu(avx2=True))
     assert spec.layers == (LayerKv(128, 128),) * 24
     assert (spec.head_count_kv, spec.head_dim, spec.vocabulary, spec.context_train) == (2, 64, 151_936, 32_768)
     assert 0 < spec.repack_bytes < spec.weights_bytes

@@ -6,7 +6,6 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from muniment_runtime.model.skeleton import write_shape
 from muniment_runtime.model.spec import model_spec
 from muniment_runtime.planner.need import NeedModel, estimate, kv_fits_type
 from muniment_runtime.planner.resident import Growth, after_load, after_prefill
-from tests.helpers.shapes import SHAPES
+from tests.helpers.shapes import SHAPES, dense
 from tests.model.conftest import ModelFile
 
 CHILD = Path(__file__).with_name("need_child.py")
@@ -73,8 +72,8 @@ class Compared:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
-    yield Compared(tmp_path_factory.mktemp("shapes"))
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return Compared(tmp_path_factory.mktemp("shapes"))
 
 
 def total_error(dry: OracleSizes, need: Need, weights_bytes: int) -> float:
@@ -166,8 +165,6 @@ def test_buffers_match_what_a_real_load_reports(model_id: str, model_file: Model
 @pytest.mark.parametrize("type_name", ["Q4_0", "Q4_K", "Q2_K", "IQ4_NL"])
 @pytest.mark.parametrize("mmap", [True, False])
 def test_copied_weights_are_exactly_those_that_the_library_copies(type_name: str, mmap: bool, tmp_path: Path) -> None:
-    from tests.helpers.shapes import dense
-
     shape = dense(
         "llama",
         layers=2,
@@ -176,6 +173,7 @@ def test_copied_weights_are_exactly_those_that_the_library_copies(type_name: str
         heads=8,
         heads_kv=4,
         vocabulary=32000,
+        tied=True,
         types=(type_name, type_name),
     )
     path = write_shape(shape, tmp_path / "copied.gguf")

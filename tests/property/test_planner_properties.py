@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muniment_runtime.contracts import KvType, LayerKv, ModelSpec, Need, NeedBasis, Pins, Plan, Profile, RunConfig
 from muniment_runtime.headroom.chain import what_if
+from muniment_runtime.model.gguf import read_header
+from muniment_runtime.model.repack import WIDEST
+from muniment_runtime.model.skeleton import write_shape
+from muniment_runtime.model.spec import model_spec
 from muniment_runtime.planner.knowledge import Knowledge
-from muniment_runtime.planner.need import estimate
+from muniment_runtime.planner.need import NeedModel
 from muniment_runtime.planner.plan import entries_of, make_plan
 from muniment_runtime.planner.rank import order_key
 from muniment_runtime.planner.serialize import decision_record, replay
+from tests.helpers.shapes import SHAPES
 from tests.unit.planner_specs import spec_of
 
 MIB = 1 << 20
@@ -62,28 +70,63 @@ FREE = st.integers(0, 12000 * MIB)
 NEEDED = st.integers(256, 12000)
 
 
+@cache
+def _prepared(name: str) -> NeedModel:
+    """The need of a published model's shape; preparing one takes milliseconds, asking it microseconds."""
+    with TemporaryDirectory() as folder:
+        path = write_shape(SHAPES[name](), Path(folder) / "shape.gguf")
+        assert path is not None
+        return NeedModel(model_spec(read_header(path), model_id=name, path=path, sha256="", cpu=WIDEST))
+
+
+MODELS = st.one_of(
+    st.sampled_from(sorted(SHAPES)).map(_prepared),
+    specs().map(lambda spec: NeedModel(replace(spec, supported=True))),
+)
+LINES = [name for name in Need._fields if name.endswith("_bytes")]
+KINDS = st.sampled_from([(True, KvType.F16), (True, KvType.Q8_0), (False, KvType.F16), (False, KvType.F32)])
+
+
 @given(
-    specs().map(lambda spec: replace(spec, supported=True)),
+    MODELS,
     st.integers(1, 40000),
     st.integers(1, 8),
     st.integers(1, 512),
+    KINDS,
     st.booleans(),
     st.tuples(st.integers(0, 20000), st.integers(0, 4), st.integers(0, 256)),
 )
+@settings(deadline=None)
 def test_need_grows_with_context_sequences_and_ubatch(
-    spec: ModelSpec, context: int, sequences: int, ubatch: int, flash: bool, more: tuple[int, int, int]
+    model: NeedModel,
+    context: int,
+    sequences: int,
+    ubatch: int,
+    kind: tuple[bool, KvType],
+    unified: bool,
+    more: tuple[int, int, int],
 ) -> None:
-    base = RunConfig("m", context, sequences=sequences, ubatch=ubatch, flash_attention=flash)
-    need = estimate(spec, base)
+    flash, kv_type = kind
+    base = RunConfig("m", context, kv_type, sequences, ubatch=ubatch, flash_attention=flash, unified=unified)
+    need = model.need(base)
     for larger in (
         base._replace(context=context + more[0]),
         base._replace(sequences=sequences + more[1]),
         base._replace(ubatch=ubatch + more[2]),
     ):
-        grown = estimate(spec, larger)
-        assert grown.total_bytes >= need.total_bytes
-        assert grown.kv_bytes >= need.kv_bytes
-        assert grown.compute_bytes >= need.compute_bytes
+        grown = model.need(larger)
+        for name in LINES:
+            assert getattr(grown, name) >= getattr(need, name), name
+
+
+@given(MODELS, st.integers(1, 40000), st.integers(1, 8), st.integers(1, 512), KINDS, st.booleans())
+@settings(deadline=None)
+def test_a_prepared_model_and_a_fresh_one_agree(
+    model: NeedModel, context: int, sequences: int, ubatch: int, kind: tuple[bool, KvType], unified: bool
+) -> None:
+    """What was asked before leaves no trace in the answer."""
+    config = RunConfig("m", context, kind[1], sequences, ubatch=ubatch, flash_attention=kind[0], unified=unified)
+    assert model.need(config) == NeedModel(model.spec).need(config)
 
 
 @st.composite

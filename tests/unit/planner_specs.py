@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muniment_runtime.contracts import LayerKv, ModelSpec
+from muniment_runtime.contracts import GraphShape, LayerKv, ModelSpec
 
 
 def spec_of(
@@ -26,6 +26,10 @@ def spec_of(
     supported: bool = True,
     quantization: str = "Q4_K_M",
     single_sequence: bool = False,
+    tied_copy_bytes: int = 0,
+    recurrent_elements: int = 0,
+    latent: bool = False,
+    shape: GraphShape | None = None,
 ) -> ModelSpec:
     return ModelSpec(
         model_id=model_id,
@@ -49,4 +53,8 @@ def spec_of(
         template=template,
         supported=supported,
         single_sequence=single_sequence,
+        tied_copy_bytes=tied_copy_bytes,
+        recurrent_elements=recurrent_elements,
+        latent=latent,
+        shape=shape,
     )

@@ -9,7 +9,7 @@ Sources, all in llama.cpp: keys for all architectures and their defaults in ``sr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muniment_runtime.contracts import GraphShape, LayerKv, LayerShape
 from muniment_runtime.model.gguf import GgufHeader
@@ -77,6 +77,7 @@ _WINDOW_PERIOD = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "cohere2
 _WINDOW_DEFAULT = {"gemma2": 4096}
 _WINDOW_ARRAY_ONLY = frozenset({"gemma4"})
 _CACHED_LAYERS_OF_GEMMA3N = 20
+_FUSED_GATE = "blk.0.ffn_gate_up_exps.weight"
 
 SUPPORTED = (
     frozenset({"llama", "qwen2", "qwen3", "qwen3moe", "phi3", "stablelm", "openelm", "deci"})
@@ -114,7 +115,9 @@ def covered(keys: Keys, header: GgufHeader) -> bool:
     names = {tensor.name for tensor in header.tensors}
     if any(rule[architecture] != (name in names) for name, rule in _TENSORS.items() if architecture in rule):
         return False
-    if architecture == "deepseek2" and (not keys.holds("attention.key_length_mla") or keys.number("expert_group_count", 0) > 1):
+    if architecture == "deepseek2" and (
+        not keys.holds("attention.key_length_mla") or keys.number("expert_group_count", 0) > 1
+    ):
         return False
     # A window in a model that has convolutions in place of attention is another kind of cache.
     return not (architecture in ("lfm2", "lfm2moe") and keys.holds("attention.sliding_window"))
@@ -163,14 +166,21 @@ class _Reader:
             elif index < own:
                 cache.append(self._cached(layer))
             layers.append(self._with_feed_forward(layer, index, dense[index], used[index]))
-        graph = GraphShape(layers=tuple(layers), widest_values=self._widest(heads_kv, windows), **self._numbers())
+        graph = GraphShape(
+            layers=tuple(layers),
+            widest_values=self._widest(heads_kv, windows),
+            fused_gate=_FUSED_GATE in self._names,
+            **self._numbers(),
+        )
         return ModelShape(tuple(cache), graph, self._state(graph) * sum(recurrent))
 
     def _check_heads(self, heads: tuple[int, ...], heads_kv: tuple[int, ...], recurrent: tuple[bool, ...]) -> None:
         if self._architecture in _MAY_LACK_ATTENTION:
             bad = any(own > 0 and not all_heads for all_heads, own in zip(heads, heads_kv, strict=True))
         else:
-            attentive = [pair for pair, lacks in zip(zip(heads, heads_kv, strict=True), recurrent, strict=True) if not lacks]
+            attentive = [
+                pair for pair, lacks in zip(zip(heads, heads_kv, strict=True), recurrent, strict=True) if not lacks
+            ]
             bad = any(min(pair) <= 0 for pair in attentive)
         if bad:
             raise self._keys.refused("attention.head_count")
@@ -281,13 +291,12 @@ class _Reader:
         channels = graph.state_inner + 2 * graph.state_groups * graph.state_size
         return (graph.convolution - 1) * (channels or self._embedding) + graph.state_inner * graph.state_size
 
-    def _numbers(self) -> dict[str, int | bool]:
+    def _numbers(self) -> dict[str, int]:
         """Figures of the whole model."""
         keys = self._keys
-        found: dict[str, int | bool] = {
+        found: dict[str, int] = {
             "experts": self._experts,
             "per_layer_input": keys.number("embedding_length_per_layer_input", 0),
-            "fused_gate": "blk.0.ffn_gate_up_exps.weight" in self._names,
         }
         if keys.holds("shortconv.l_cache"):
             found["convolution"] = keys.positive("shortconv.l_cache")
@@ -316,9 +325,8 @@ class _Reader:
 
     def _with_feed_forward(self, layer: LayerShape, index: int, dense: int, used: int) -> LayerShape:
         keys = self._keys
-        values = {name: getattr(layer, name) for name in layer.__dataclass_fields__}
         if not self._experts or index < keys.number("leading_dense_block_count", 0):
-            return LayerShape(**(values | {"feed_forward": dense}))
+            return replace(layer, feed_forward=dense)
         if not used:
             raise keys.refused("expert_used_count")
         inner = keys.per_layer("expert_feed_forward_length", self._count, default=0)[index]
@@ -333,9 +341,9 @@ class _Reader:
             shared = dense
         elif self._architecture != "granitehybrid":
             shared = 0
-        values |= {
-            "experts_used": used,
-            "expert_feed_forward": inner or dense // used,
-            "shared_feed_forward": shared,
-        }
-        return LayerShape(**values)
+        return replace(
+            layer,
+            experts_used=used,
+            expert_feed_forward=inner or dense // used,
+            shared_feed_forward=shared,
+        )

@@ -11,6 +11,8 @@ same type, context x sequences cells asked of the library.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from muniment_resources.errors import BugError, KnownError
 from muniment_runtime.contracts import GraphShape, KvType, LayerShape, ModelSpec, Need, RunConfig
 from muniment_runtime.planner.arena import unpacked
@@ -161,6 +163,17 @@ _POINTS = ((512, 512, 1), (512, 2048, 1), (512, 8192, 1), (512, 32768, 1), (512,
 _MANY_POINTS = ((512, 1024, 4), (512, 8192, 4), (64, 2048, 8))
 
 
+class _Kind(NamedTuple):
+    """What configurations with the same cache type and the same graph share."""
+
+    kv_type: KvType
+    flash: bool
+    many: bool
+    global_row_bytes: int
+    window_row_bytes: int
+    peaks: tuple[tuple[int, ...], ...]
+
+
 class NeedModel:
     """One model, prepared for the need of many configurations.
 
@@ -181,9 +194,16 @@ class NeedModel:
         self._residual_bytes = residual_bytes
         self._base_bytes = base_bytes(spec)
         self._shape = spec.shape or _plain_shape(spec)
-        self._row_bytes: dict[tuple[KvType, bool], tuple[tuple[int, int], ...]] = {}
-        self._peaks: dict[tuple[KvType, bool, bool], tuple[tuple[int, ...], ...]] = {}
+        self._kinds: dict[tuple[KvType, bool, bool], _Kind] = {}
+        self._peaks: dict[tuple[Mode, bool], tuple[tuple[int, ...], ...]] = {}
+        self._splits: dict[tuple[int, int], int] = {}
+        self._last: _Kind | None = None
         self._window = max((layer.window for layer in spec.layers), default=0)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model."""
+        return self._spec
 
     def need(self, config: RunConfig) -> Need:
         """Return the need, line by line.
@@ -212,18 +232,22 @@ class NeedModel:
         if self._window:
             window_cells = self._window * (sequences if unified else 1) + tokens
             window_cells = -(-min(cells, window_cells) // CONTEXT_STEP) * CONTEXT_STEP
-        kv_type, flash = config.kv_type, config.flash_attention
-        peaks = self._peaks.get((kv_type, flash, sequences > 1))
-        if peaks is None:
-            peaks = self._prepare(kv_type, flash, many=sequences > 1)
-        kv_bytes = 0
-        for window, row_bytes in self._row_bytes[kv_type, flash]:
-            kv_bytes += row_bytes * (window_cells if window else cells)
+        kind = self._last
+        # Candidates of one kind follow one another, and comparing is cheaper than hashing.
+        if (
+            kind is None
+            or kind.kv_type is not config.kv_type
+            or kind.flash is not config.flash_attention
+            or kind.many is not (sequences > 1)
+        ):
+            kind = self._last = self._kind(config.kv_type, config.flash_attention, many=sequences > 1)
+        kv_bytes = kind.global_row_bytes * cells + kind.window_row_bytes * window_cells
         rows = tokens if tokens < sequences else sequences
-        # A batch is split evenly over the sequences (graph_reserve).
-        tokens = -(-tokens // sequences) * sequences
+        if sequences > 1:
+            split = self._splits.get((tokens, sequences))
+            tokens = self._split(tokens, sequences) if split is None else split
         compute_bytes = 0
-        for one, per_token, per_cell, per_window_cell, per_sequence, per_row, per_stored_cell in peaks:
+        for one, per_token, per_cell, per_window_cell, per_sequence, per_row, per_stored_cell in kind.peaks:
             peak = (
                 one
                 + tokens * (per_token + per_cell * cells + per_window_cell * window_cells)
@@ -231,7 +255,9 @@ class NeedModel:
                 + per_row * rows
                 + per_stored_cell * cells * streams
             )
-            compute_bytes = max(compute_bytes, peak)
+            # A call of max() costs as much as the sum.
+            if peak > compute_bytes:  # noqa: PLR1730
+                compute_bytes = peak
         weights = spec.weights_bytes
         if config.repack:
             weights += spec.repack_bytes if config.mmap else spec.tied_copy_bytes
@@ -245,27 +271,50 @@ class NeedModel:
             self._residual_bytes,
         )
 
-    def _prepare(self, kv_type: KvType, flash: bool, *, many: bool) -> tuple[tuple[int, ...], ...]:
-        """Sum up cache rows by window, and find the peaks of the temporary tensors."""
+    def _split(self, tokens: int, sequences: int) -> int:
+        """Return the tokens of a batch that is split evenly over sequences, rounded up (``graph_reserve``).
+
+        Fewer sequences may round up further; their figure is kept, so that a need never falls with one more.
+        """
+        split = max(-(-tokens // count) * count for count in range(1, sequences + 1))
+        self._splits[tokens, sequences] = split
+        return split
+
+    def _kind(self, kv_type: KvType, flash: bool, *, many: bool) -> _Kind:
+        """Return the sums for one kind of configuration, prepared when it is first asked for."""
+        found = self._kinds.get((kv_type, flash, many))
+        if found is not None:
+            return found
         if kv_type.quantized and not flash:
             raise BugError("a quantized V cache needs flash attention")
-        spec, shape = self._spec, self._shape
-        rows: dict[int, int] = {}
-        for layer in spec.layers:
-            values = layer.v_elements if flash or spec.latent else shape.widest_values
+        whole = window = 0
+        for layer in self._spec.layers:
+            values = layer.v_elements if flash or self._spec.latent else self._shape.widest_values
             row = kv_row_bytes(kv_type, layer.k_elements) + kv_row_bytes(kv_type, values)
-            rows[layer.window] = rows.get(layer.window, 0) + row
-        self._row_bytes[kv_type, flash] = tuple(rows.items())
+            if layer.window:
+                window += row
+            else:
+                whole += row
         mode = Mode(flash, kv_type.quantized, _BLOCK_BYTES[kv_type] // _BLOCK)
-        tape = record(spec.architecture, shape, spec.embedding_length, spec.vocabulary, mode)
-        found = set()
+        made = _Kind(kv_type, flash, many, whole, window, self._placed(mode, many=many))
+        self._kinds[kv_type, flash, many] = made
+        return made
+
+    def _placed(self, mode: Mode, *, many: bool) -> tuple[tuple[int, ...], ...]:
+        """Return the peaks of the temporary tensors, those left out that another one always covers."""
+        found = self._peaks.get((mode, many))
+        if found is not None:
+            return found
+        spec = self._spec
+        tape = record(spec.architecture, self._shape, spec.embedding_length, spec.vocabulary, mode)
+        peaks = set()
         for tokens, cells, sequences in _POINTS + _MANY_POINTS if many else _POINTS:
             window_cells = min(cells, padded(self._window + tokens, CONTEXT_STEP)) if self._window else 0
             point = (1, tokens, tokens * cells, tokens * window_cells, sequences, sequences, cells * sequences)
-            found.add(unpacked(tape.peak(point)))
-        peaks = tuple(one for one in found if not any(_covers(other, one) for other in found if other != one))
-        self._peaks[kv_type, flash, many] = peaks
-        return peaks
+            peaks.add(unpacked(tape.peak(point)))
+        kept = tuple(sorted(one for one in peaks if not any(_covers(other, one) for other in peaks if other != one)))
+        self._peaks[mode, many] = kept
+        return kept
 
 
 def _covers(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
