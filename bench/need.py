@@ -1,8 +1,8 @@
 """Memory truth: the planner's need against the library's dry run and against real loads, free wins, planning time.
 
 Parts: ``need_oracle`` (closed form against dry runs), ``need_loads`` (real loads at full depth), ``need_wins`` (peak
-beside the high-level class), ``need_planner`` (time of a plan). Real loads read the catalogue's files from the folder
-that ``MUNIMENT_MODEL_CACHE`` names.
+beside the high-level class), ``need_planner`` and ``need_trials`` (time of a plan, without and with dry runs). Real
+loads read the catalogue's files from the folder that ``MUNIMENT_MODEL_CACHE`` names.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bench.need_loads import measured_loads
 from bench.need_models import catalogue_specs
 from bench.need_oracle import compared
 from bench.need_planner import planned
+from bench.need_trials import tried
 from bench.need_wins import measured_wins
 
 __all__ = ["measure"]
@@ -23,11 +24,12 @@ def measure(settings: Settings, report: Report) -> None:
     """Take the samples."""
     # First, while nothing else of ours has run: times come before what fills the memory.
     planned(report, quick=settings.quick)
+    specs = catalogue_specs(report)
+    tried(specs, report, quick=settings.quick)
     compared(report)
     if sys.platform != "linux":
         report.notes.append("resident memory is read from Linux's /proc: real loads and free wins were left out")
         return
-    specs = catalogue_specs(report)
     measured_wins(specs, report, quick=settings.quick)
     measured_loads(specs, report, quick=settings.quick)
 

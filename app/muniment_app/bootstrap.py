@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from typing import cast
 
 import psutil
@@ -24,7 +25,7 @@ from muniment_app.audit.events import EventType, FieldValue
 from muniment_app.audit.head import HeadFile
 from muniment_app.audit.log import AuditLog, SystemClock
 from muniment_app.audit.note import Ed25519Signer
-from muniment_app.services.admission import Unshared
+from muniment_app.services.admission import LedgerAdmission
 from muniment_app.services.api import Receipt, Record, Services
 from muniment_app.services.ask import Asking
 from muniment_app.services.audit import LogAuditService
@@ -38,7 +39,7 @@ from muniment_app.services.plan import LocalPlanService
 from muniment_app.services.reader import CagedReader
 from muniment_app.services.trials import Trials
 from muniment_app.workspace.keys import FileKeyStore
-from muniment_app.workspace.paths import Home, model_cache_folders
+from muniment_app.workspace.paths import Home, model_cache_folders, shared_folder
 from muniment_app.workspace.workspace import Workspace, open_workspace
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
@@ -50,7 +51,9 @@ from muniment_runtime.backends.prober import Prober
 from muniment_runtime.backends.probing import PROBE_ROLE
 from muniment_runtime.backends.worker import WorkerBackend
 from muniment_runtime.contracts import HeadroomProbe, ModelSpec
+from muniment_runtime.headroom.holder import holder_alive, own_holder
 from muniment_runtime.headroom.probe import default_probe
+from muniment_runtime.headroom.reservation import ReservationLedger, ReservedProbe
 from muniment_runtime.model.catalogue import load_catalogue
 from muniment_runtime.model.fetch import ModelFetcher
 from muniment_runtime.model.quantizer import WorkerQuantizer
@@ -135,6 +138,7 @@ def build_services(
     translator: Translator | None = None,
     probe: HeadroomProbe | None = None,
     probe_role: str | None = PROBE_ROLE,
+    shared: Path | None = None,
 ) -> Services:
     """Open a workspace and wire everything that works on it.
 
@@ -146,6 +150,7 @@ def build_services(
         probe: Measures headroom; the machine's own by default.
         translator: Language of what is written for people, such as the report of an audit bundle.
         probe_role: Role of the child that runs configurations dry; ``None`` plans by formula alone.
+        shared: Folder that all instances of this user share; the system's place for such things by default.
 
     Raises:
         KnownError: ``E-HOME``, ``E-WORKSPACE-*``, ``E-STORE-*``, ``E-AUDIT-*``.
@@ -192,6 +197,7 @@ def build_services(
             return WorkerBackend(inference.child())
 
         threads = physical_cores()
+        ledger = ReservationLedger(shared or shared_folder(), holder_alive, own_holder())
         measurements = Measurements(home.measurements, engine_version())
         trials = Trials(measurements, dry_runner(spawner, probe_role), threads)
         undo.callback(trials.close)
@@ -200,10 +206,10 @@ def build_services(
             inference.close,
             record,
             time.monotonic,
-            Unshared(),
+            LedgerAdmission(ledger, probe),
             LoadLearner(measurements),
         )
-        plan = LocalPlanService(specs, probe, host.running, host.config, trials, threads=threads)
+        plan = LocalPlanService(specs, ReservedProbe(probe, ledger), host.running, host.config, trials, threads=threads)
         ask = Asking(library, Loader(plan, specs, host, record), host, record, time.monotonic)
         closing = undo.pop_all()
 

@@ -328,15 +328,8 @@ class Need(NamedTuple):
     @property
     def total_bytes(self) -> int:
         """Sum of all lines."""
-        return (
-            self.weights_bytes
-            + self.kv_bytes
-            + self.recurrent_bytes
-            + self.compute_bytes
-            + self.output_bytes
-            + self.base_bytes
-            + self.residual_bytes
-        )
+        weights, kv, recurrent, compute, output, base, residual, _ = self
+        return weights + kv + recurrent + compute + output + base + residual
 
 
 class OracleSizes(NamedTuple):

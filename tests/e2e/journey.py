@@ -20,6 +20,7 @@ from muniment_app.services.api import Services
 from muniment_app.ui.app import start
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.page_canvas import MARK_COLOR
+from muniment_app.ui.resources_texts import model_name
 from muniment_resources.i18n import Translator
 from muniment_resources.samples import facts, sample_paths
 from tests.helpers.real_window import add_tiny_model, real_services, write_script
@@ -124,10 +125,11 @@ def test_journey(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     assert snapshot is not None
     assert snapshot.plan is not None
     assert snapshot.plan.choice is not None
-    assert snapshot.plan.choice.config.model_id in window.resources.choice.text()
+    choice = snapshot.plan.choice
+    assert window.resources.need.name.text().startswith(f"{model_name(choice.config.model_id, choice.quantization)} · ")
     assert snapshot.running is not None
     assert snapshot.running.model_id == snapshot.plan.choice.config.model_id
-    assert [row.cells[1] for row in window.resources.equation.rows][-1] == "Left over"
+    assert [row.cells[1] for row in window.resources.need.model.rows][-2] == "Left over"
 
     QTest.mouseClick(window.rail[2], Qt.MouseButton.LeftButton)
     qtbot.waitUntil(window.audit.verify_button.isEnabled, timeout=WAIT_MS)

@@ -19,6 +19,7 @@ from muniment_runtime.worker.host import claim_pipes, serve
 
 DIES_ON_CONTEXT = (666, 667)
 REFUSED_CONTEXT = 13
+BUGGY_CONTEXT = 14
 WEIGHTS = 4242
 
 
@@ -43,6 +44,8 @@ class Scripted:
         self._note(f"sizes {self._model_id} {config.context}")
         if config.context in DIES_ON_CONTEXT:
             os.abort()
+        if config.context == BUGGY_CONTEXT:
+            raise ValueError
         if config.context == REFUSED_CONTEXT:
             raise KnownError("E-PROBE-CONFIG", model=self._model_id, context=13, sequences=1, kv_type="f16")
         return OracleSizes(config.context, 0, 1, 1, WEIGHTS, config.context, config.sequences)

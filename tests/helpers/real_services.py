@@ -47,12 +47,21 @@ def real_services(
     workspace: str = "default",
     with_model: bool = True,
     probe: HeadroomProbe | None = None,
+    shared: Path | None = None,
     **script: str | float,
 ) -> Services:
     """Return services on ``folder/home``; the scripted model answers by ``rules``."""
     path = write_script(folder / "script.toml", rules or {}, **script)
     spawner = ProcessSpawner(arguments={ROLE: [str(path)]})
-    services = build_services(Home(folder / "home"), workspace, spawner, ROLE, probe=probe, probe_role=None)
+    services = build_services(
+        Home(folder / "home"),
+        workspace,
+        spawner,
+        ROLE,
+        probe=probe,
+        probe_role=None,
+        shared=shared or folder / "shared",
+    )
     if with_model and not any(known.installed for known in services.models.list()):
         install_tiny_model(services, folder)
     return services

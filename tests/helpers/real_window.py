@@ -37,4 +37,6 @@ def add_tiny_model(services: Services, folder: Path) -> str:
 def real_services(home: Path, script: Path, roles: Sequence[str] = (ROLE,)) -> Services:
     """Build the services of the program with the scripted worker in place of the model."""
     spawner = ProcessSpawner(arguments={role: [str(script)] for role in roles})
-    return build_services(Home(home), "journey", spawner=spawner, inference_role=ROLE, probe_role=None)
+    return build_services(
+        Home(home), "journey", spawner=spawner, inference_role=ROLE, probe_role=None, shared=home / "shared"
+    )

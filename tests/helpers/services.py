@@ -49,14 +49,17 @@ from muniment_runtime.contracts import (
     Limit,
     LoadedModel,
     Need,
+    NeedBasis,
     Pins,
     Plan,
     Prediction,
     Pressure,
     Profile,
     RunConfig,
+    Signal,
 )  # fmt: skip
 from muniment_runtime.planner.demand import Demand
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
 MIB = 1 << 20
 PAGE_PT = (595.0, 842.0)
@@ -155,6 +158,7 @@ def plan(available: int = 3277 * MIB) -> Plan:
         16384 * MIB,
         Pressure.OK,
         "cgroup:/user.slice/app",
+        (Signal("stall_some_percent", 0.4), Signal("swap_in_bytes_per_s", 3.0 * MIB)),
     )
 
     def make(model: str, quant: str, context: int, sequences: int, cost: Need, fits: bool, reason: str) -> Candidate:
@@ -174,7 +178,32 @@ def plan(available: int = 3277 * MIB) -> Plan:
         make("qwen2.5-coder-0.5b-instruct", "Q4_K_M", 8192, 2, need(469, 192), True, "smaller_than_chosen"),
         make("smollm2-135m-instruct", "Q4_1", 2048, 1, need(94, 46), True, "smaller_than_chosen"),
     )
-    return Plan(Profile.REALTIME, room, 512 * MIB, Pins(), candidates, 1)
+    chosen = tried(candidates[1])
+    return Plan(Profile.REALTIME, room, 512 * MIB, Pins(), (candidates[0], chosen, *candidates[2:]), 1, 0, (2, 3), 8192)
+
+
+def tried(candidate: Candidate) -> Candidate:
+    """The candidate after a dry run that gave the same need; its closed form was 3 MiB short of compute memory."""
+    estimate = candidate.need._replace(compute_bytes=candidate.need.compute_bytes - 3 * MIB)
+    return candidate._replace(need=candidate.need._replace(basis=NeedBasis.ORACLE), formula=estimate)
+
+
+def imagined(profile: Profile, headroom_bytes: int) -> Plan:
+    """The plan of a device that has this headroom and no more: the best of four models that fits 512 MiB below it."""
+    base = plan(headroom_bytes)
+    room = Headroom(headroom_bytes, (Limit("what_if", headroom_bytes),), headroom_bytes, Pressure.OK, "what_if")
+    missing = [item.need.total_bytes + base.margin_bytes - headroom_bytes for item in base.candidates]
+    fitting = [index for index, short in enumerate(missing) if short <= 0]
+    candidates = []
+    for index, (item, short) in enumerate(zip(base.candidates, missing, strict=True)):
+        reason = "chosen" if fitting[:1] == [index] else "smaller_than_chosen" if short <= 0 else "needs_more_memory"
+        params = {**item.reason_params, "missing": format_bytes(short), "missing_bytes": short}
+        if fitting:
+            params["chosen"] = base.candidates[fitting[0]].config.model_id
+        candidates.append(item._replace(fits=short <= 0, reason=reason, reason_params=params))
+    chosen = fitting[0] if fitting else None
+    unblock = 0 if fitting else min(missing)
+    return Plan(profile, room, base.margin_bytes, Pins(), tuple(candidates), chosen, unblock, tuple(fitting[1:]))
 
 
 class Fake:
@@ -187,8 +216,13 @@ class Fake:
         self.stream = ["Net revenue ", "was 1,161 ", "million."]
         self.current_plan: Plan | KnownError = plan()
         self.loaded: LoadedModel | None = LoadedModel(
-            "qwen2.5-coder-1.5b-instruct", 8192, 1, 151_936, 1.4, 389 * MIB, 1066 * MIB
-        )
+            "qwen2.5-coder-1.5b-instruct", 8192, 1, 151_936, 1.4, 389 * MIB, 1066 * MIB,
+            Need(1066 * MIB, 224 * MIB, 0, 96 * MIB, 2 * MIB, 0, 0, NeedBasis.MEASURED),
+        )  # fmt: skip
+        self.imagine = imagined
+        self.held: Plan | None = None
+        self.planned: list[tuple[Profile, int]] = []
+        self.residuals = {ResidualKey("qwen2", "llama_cpp", "linux"): Residual(5, 3 * MIB, 11 * MIB)}
         self.report = AuditReport(True, 1284, 3, None, 0)
         self.total = 1284
         self.rendered: list[tuple[str, int, float]] = []
@@ -348,12 +382,20 @@ class _Plan(_Part):
         headroom_bytes: int | None = None,
         demand: Demand | None = None,
     ) -> Plan:
+        if headroom_bytes is not None:
+            self.fake.planned.append((profile, headroom_bytes))
+            self.fake.wait("imagine")
         if isinstance(self.fake.current_plan, KnownError):
             raise self.fake.current_plan
-        return self.fake.current_plan
+        if pins is not None and self.fake.held is not None:
+            return self.fake.held
+        return self.fake.current_plan if headroom_bytes is None else self.fake.imagine(profile, headroom_bytes)
 
     def running(self) -> LoadedModel | None:
         return self.fake.loaded
+
+    def learned(self) -> dict[ResidualKey, Residual]:
+        return dict(self.fake.residuals)
 
 
 class _Models(_Part):
@@ -375,6 +417,23 @@ class _Models(_Part):
         self, path: Path, on_progress: Callable[[int, int], None], cancelled: Callable[[], bool]
     ) -> ModelInfo:
         return self.list()[0]
+
+    def requantize(
+        self,
+        name: str,
+        quantization: str,
+        on_progress: Callable[[int, int], None],
+        cancelled: Callable[[], bool],
+    ) -> ModelInfo:
+        on_progress(100 * MIB, 491_400_064)
+        self.fake.wait("requantize", cancelled)
+        if cancelled():
+            raise KnownError("E-CANCELLED")
+        kind = quantization.upper()
+        return replace(
+            self.list()[0], model_id=f"qwen2.5-coder-0.5b-instruct-{kind.lower()}-requantized",
+            quantization=f"{kind}-from-Q4_K_M", size_bytes=409_000_000, installed=True, starter=False, base=name,
+        )  # fmt: skip
 
     def verify(self, name: str | None, on_progress: Callable[[int, int], None]) -> dict[str, bool]:
         return {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from muniment_runtime.model.skeleton import Shape, ShapeTensor, ShapeValue
 
-__all__ = ["SHAPES", "Maker"]
+__all__ = ["SHAPES", "Maker", "dense"]
 
 
 @dataclass

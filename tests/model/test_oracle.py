@@ -19,7 +19,7 @@ from muniment_runtime.model.skeleton import Shape, ShapeTensor, ShapeValue, writ
 from muniment_runtime.model.spec import model_spec
 from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.spawn import ProcessSpawner
-from tests.helpers.shapes import SHAPES, Maker
+from tests.helpers.shapes import SHAPES, Maker, dense
 
 MIB = 1 << 20
 STEP = 0.01 * MIB
@@ -88,6 +88,28 @@ def test_every_shape_loads_without_weights_and_tells_its_sizes(name: str, librar
         assert small.kv_bytes < large.kv_bytes <= 8 * small.kv_bytes
     else:
         assert large.kv_bytes == pytest.approx(8 * small.kv_bytes, abs=8 * STEP)
+
+
+@pytest.mark.parametrize(
+    ("kv_type", "block_bytes"),
+    [
+        (KvType.F32, 128),
+        (KvType.F16, 64),
+        (KvType.BF16, 64),
+        (KvType.Q8_0, 34),
+        (KvType.Q5_1, 24),
+        (KvType.Q5_0, 22),
+        (KvType.Q4_1, 20),
+        (KvType.Q4_0, 18),
+        (KvType.IQ4_NL, 18),
+    ],
+)
+def test_every_type_of_cache_has_its_size(kv_type: KvType, block_bytes: int, library: Library, tmp_path: Path) -> None:
+    path = write_shape(SHAPES["llama-3.2-1b"](), tmp_path / "shape.gguf")
+    assert path is not None
+    (sizes,) = _ask(library, path, (RunConfig("m", 4096, kv_type),))
+    # 16 layers, K and V of 8 heads x 64, in blocks of 32
+    assert sizes.kv_bytes == 4096 * 16 * 2 * (8 * 64 // 32) * block_bytes
 
 
 @pytest.mark.parametrize(
@@ -176,6 +198,25 @@ def test_a_quantized_cache_without_flash_attention_is_refused(model_cache: Path,
     path = model_cache / f"{SMALL}.gguf"
     impossible = RunConfig("m", 512, KvType.Q8_0, flash_attention=False)
     refused, fine = prober.sizes(_spec(path), [impossible, RunConfig("m", 512)])
+    assert _code(refused) == ("E-PROBE-CONFIG", "")
+    assert isinstance(fine, OracleSizes)
+
+
+@pytest.mark.parametrize("kv_type", [KvType.Q8_0, KvType.Q4_0])
+def test_heads_that_are_no_whole_blocks_cannot_be_quantized(kv_type: KvType, tmp_path: Path, prober: Prober) -> None:
+    shape = dense(
+        "llama",
+        layers=2,
+        embedding=640,
+        feed_forward=1024,
+        heads=8,
+        heads_kv=2,
+        vocabulary=1000,
+        types=("Q8_0", "Q8_0"),
+    )
+    path = write_shape(shape, tmp_path / "eighty.gguf")
+    assert path is not None
+    refused, fine = prober.sizes(_spec(path), [RunConfig("m", 512, kv_type), RunConfig("m", 512)])
     assert _code(refused) == ("E-PROBE-CONFIG", "")
     assert isinstance(fine, OracleSizes)
 

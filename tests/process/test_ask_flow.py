@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -14,11 +18,13 @@ from muniment_app.services.api import Answer, AnswerStatus, AskEvent, AskPhase, 
 from muniment_resources.errors import KnownError
 from muniment_resources.samples import sample_paths
 from muniment_retrieval.model import Support
-from muniment_runtime.contracts import Pins
-from muniment_runtime.headroom.chain import what_if
+from muniment_runtime.contracts import Limit, Pins
+from muniment_runtime.headroom.chain import build, what_if
 from muniment_runtime.headroom.probe import FixedProbe
+from muniment_runtime.planner.serialize import replay
 from tests.helpers.real_services import MODEL_ID, real_services, reply
 
+ROOT = Path(__file__).parents[2]
 QUESTION = "Until when does the revolving credit facility run?"
 LINE = (
     "The revolving credit facility of £75.0 million, which runs until March 2029, was not drawn at the end of the year."
@@ -156,6 +162,54 @@ def test_pin_that_no_model_meets_is_refused_without_talk_of_memory(opened: Open)
     _index(services, REPORT)
     answer = _ask(services, pins=Pins(context=1 << 18))
     assert (answer.status, answer.reason) == (AnswerStatus.REFUSED, "E-PLAN-UNUSABLE")
+
+
+def test_a_pin_that_does_not_fit_runs_only_when_the_user_insists_and_that_is_recorded(opened: Open) -> None:
+    services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(what_if(400 << 20)))
+    _index(services, REPORT)
+    pins = Pins(model_id=MODEL_ID)
+    assert _ask(services, pins=pins).status is AnswerStatus.REFUSED
+    answer = _ask(services, pins=replace(pins, override=True))
+    assert answer.status is AnswerStatus.ANSWERED
+    assert answer.plan is not None
+    assert answer.plan.reason == "overridden"
+    decisions = [event for event in services.audit.events(0, 100) if event.type == "runtime.decision"]
+    assert [event.fields["pins"] for event in decisions] == [
+        {"model": MODEL_ID, "override": 1},
+        {"model": MODEL_ID},
+    ]
+    assert [replay(event.fields).chosen for event in decisions] == [decisions[0].fields["chosen"], None]
+
+
+def test_inside_a_limited_container_questions_are_answered_and_no_path_is_recorded(opened: Open) -> None:
+    limits = [Limit("memory_available", 9 << 30), Limit("cgroup:/docker/4f2a", 4 << 30)]
+    services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(build(limits, 8 << 30, [])))
+    _index(services, REPORT)
+    assert _ask(services).status is AnswerStatus.ANSWERED
+    (decision,) = [event for event in services.audit.events(0, 100) if event.type == "runtime.decision"]
+    assert "docker" not in json.dumps(dict(decision.fields))
+    assert replay(decision.fields).chosen == decision.fields["chosen"]
+
+
+def test_two_running_instances_never_count_the_same_memory(opened: Open, tmp_path: Path) -> None:
+    """The second sees what the first has reserved, and gets it when the first is killed."""
+    free, shared = 600 << 20, tmp_path / "common"
+    command = [sys.executable, "-m", "tests.helpers.holding_child", str(tmp_path / "other"), str(shared), str(free)]
+    (tmp_path / "other").mkdir()
+    with subprocess.Popen(
+        [*command, QUESTION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as other:
+        assert other.stdout is not None
+        taken = int(other.stdout.readline())
+        # What the other has taken is gone from the measurement; what it will still need is not.
+        services = opened({QUESTION: reply(LINE, "March 2029")}, probe=FixedProbe(what_if(free - taken)), shared=shared)
+        _index(services, REPORT)
+        assert _ask(services).status is AnswerStatus.REFUSED
+        assert services.plan.headroom().binding == "reserved:1"
+        other.kill()
+        other.wait(10)
+        assert services.plan.headroom().available_bytes == free - taken
+        assert _ask(services).status is AnswerStatus.ANSWERED
 
 
 def test_pinned_model_that_is_not_there_is_a_known_error(opened: Open) -> None:

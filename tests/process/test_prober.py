@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -97,11 +97,12 @@ def test_one_warm_child_answers_for_every_configuration_and_model(setup: Setup) 
     ]
 
 
-def test_a_refused_configuration_leaves_the_others_alone(setup: Setup) -> None:
-    good, refused, also_good = setup.prober.sizes(setup.spec("llama"), _configs(512, 13, 256))
+@pytest.mark.parametrize(("context", "code"), [(13, "E-PROBE-CONFIG"), (14, "E-WORKER-BUG")])
+def test_a_refused_configuration_leaves_the_others_alone(context: int, code: str, setup: Setup) -> None:
+    good, refused, also_good = setup.prober.sizes(setup.spec("llama"), _configs(512, context, 256))
     assert isinstance(good, OracleSizes)
     assert isinstance(also_good, OracleSizes)
-    assert _said(refused)[0] == "E-PROBE-CONFIG"
+    assert _said(refused)[0] == code
     assert len(setup.spawner.processes) == 1
 
 
@@ -140,6 +141,16 @@ def test_a_verdict_never_rests_on_the_twin_alone(kind: str, setup: Setup) -> Non
     assert isinstance(setup.prober.sizes(spec, _configs(256))[0], OracleSizes)
     opened = [line for line in setup.noted() if line.startswith("open")]
     assert opened == [f"open {kind} twin", f"open {kind} real"]
+
+
+def test_a_file_without_a_twin_is_read_itself_and_again_when_it_was_replaced(setup: Setup) -> None:
+    path = setup.folder / "tabled.gguf"
+    # A large array outside the tokenizer: our reader does not keep it, so no twin can be written.
+    gguf_writer.model().add_array("llama.table", "uint32", range(5000)).write(path)
+    spec = setup.spec("llama", "tabled")
+    setup.prober.sizes(spec, _configs(512, 256))
+    setup.prober.sizes(replace(spec, sha256="1" * 64), _configs(512))
+    assert [line for line in setup.noted() if line.startswith("open")] == ["open tabled real"] * 2
 
 
 def test_an_unknown_architecture_is_a_verdict(setup: Setup) -> None:

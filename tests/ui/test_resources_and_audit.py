@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from muniment_app.bridge.formats import count, size
 from muniment_app.services.api import AuditReport
@@ -14,10 +15,12 @@ from muniment_app.ui.audit_page import verdict
 from muniment_app.ui.dialogs import ExportDialog
 from muniment_app.ui.main_window import MainWindow
 from muniment_app.ui.memory_bar import memory_parts
-from muniment_app.ui.resources_page import equation_rows
+from muniment_app.ui.resources_limits import device_rows, limit_rows, signal_rows
 from muniment_resources.errors import KnownError
-from muniment_resources.i18n import Translator
-from tests.helpers.services import Fake, plan
+from muniment_resources.i18n import LANGUAGES, Translator, catalogue
+from muniment_runtime.contracts import Limit, Profile, Signal
+from tests.helpers.services import Fake, imagined, plan
+from tests.ui.conftest import Opener
 
 
 def open_resources(qtbot: QtBot, window: MainWindow) -> None:
@@ -29,34 +32,6 @@ def open_audit(qtbot: QtBot, window: MainWindow) -> None:
     """Both the start and the change of page read the log anew; wait until the second has come back."""
     window.show_page(2)
     qtbot.waitUntil(lambda: len(window.audit.model.events) >= 100 and not window._tasks.busy())
-
-
-def test_equation_adds_up_to_the_plan(qtbot: QtBot, window: MainWindow) -> None:
-    open_resources(qtbot, window)
-    expected = plan()
-    choice = expected.choice
-    assert choice is not None
-    rows = {row.cells[1]: row.cells for row in window.resources.equation.rows}
-    need = choice.need
-    assert rows["Weights"][3] == count(need.weights_bytes)
-    assert rows["KV cache · 1 × 8,192 tokens · f16"][3] == count(need.kv_bytes)
-    assert rows["Need"][3] == count(need.total_bytes)
-    assert rows["Margin that stays free"][3] == count(expected.margin_bytes)
-    assert rows["Headroom"][0] == "≤"
-    assert rows["Headroom"][3] == count(expected.headroom.available_bytes)
-    left = expected.headroom.available_bytes - need.total_bytes - expected.margin_bytes
-    assert rows["Left over"][3] == count(left)
-    lines = [int(row.cells[3].replace(",", "")) for row in window.resources.equation.rows]
-    assert sum(lines[:-4]) == need.total_bytes
-    assert window.resources.title.text() == size(expected.headroom.available_bytes)
-
-
-def test_a_plan_that_does_not_fit_shows_what_is_missing() -> None:
-    short = plan(1000 << 20)
-    rows = equation_rows(Translator("en"), short, short.candidates[1])
-    assert rows[-2].cells[0] == ">"
-    assert rows[-1].cells[1] == "Missing"
-    assert rows[-1].tone == "bad"
 
 
 def test_bar_and_its_table_twin_cover_the_memory_exactly(qtbot: QtBot, window: MainWindow) -> None:
@@ -77,22 +52,40 @@ def test_reserve_never_exceeds_what_is_free() -> None:
     assert "free" not in parts
 
 
-def test_binding_limit_candidates_and_running_model_are_shown(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
+def test_limits_name_the_one_that_binds_with_exact_bytes(qtbot: QtBot, window: MainWindow) -> None:
     open_resources(qtbot, window)
-    page = window.resources
-    assert [row.cells[2] for row in page.limits.rows] == ["", "", "binds"]
-    assert page.limits.rows[2].cells[:2] == (
-        f"Left under the limit of control group /user.slice/app: {size(3277 << 20)}", count(3277 << 20)
-    )  # fmt: skip
-    assert "/user.slice/app sets the bound" in page.binding.text()
-    verdicts = [row.cells[7] for row in page.candidates.rows]
-    assert verdicts == ["rejected", "chosen", "fits", "fits"]
-    assert page.candidates.rows[0].cells[5] == "1.1 s ?"
-    assert page.candidates.rows[1].cells[5] == "1.1 s"
+    limits = window.resources.limits
+    assert [row.cells[3] for row in limits.limits.rows] == ["", "", "binds"]
+    assert limits.limits.rows[2].cells[:3] == ("Control group /user.slice/app", "3.2 GiB", count(3277 << 20))
+    assert limits.limits.rows[2].tip == "Left under the limit of control group /user.slice/app: 3.2 GiB"
+    assert "/user.slice/app sets the bound" in limits.binding.text()
+    assert [row.cells for row in limits.signals.rows] == [
+        ("Some programs waited for memory (10 s)", "0.4 %"), ("Read back from swap", "3.0 MiB/s"),
+    ]  # fmt: skip
+    assert limits.signals.rows[0].tip == "Time in which some programs waited for memory (last 10 s): 0.4 %"
+
+
+def test_signals_devices_and_unknown_limits_are_shown_with_their_unit() -> None:
+    room = replace(
+        plan().headroom,
+        limits=(Limit("never_heard_of:7", 5 << 30),),
+        signals=(Signal("new_percent", 0.44), Signal("new_bytes_per_s", 3.0 * 2**20), Signal("odd", 1.5)),
+        device_limits=(Limit("never_heard_of_either", 1 << 30),),
+    )
+    translator = Translator("zh_CN")
+    assert [row.cells for row in signal_rows(translator, room)] == [
+        ("new_percent", "0.4 %"), ("new_bytes_per_s", "3.0 MiB/秒"), ("odd", "1.5"),
+    ]  # fmt: skip
+    assert limit_rows(translator, room)[0].cells == ("never_heard_of:7", "5.0 GiB", count(5 << 30), "")
+    assert device_rows(translator, room)[0].cells == ("never_heard_of_either", "1.0 GiB", count(1 << 30))
+
+
+def test_running_model_is_shown_planned_and_measured(qtbot: QtBot, window: MainWindow) -> None:
+    open_resources(qtbot, window)
     choice = plan().choice
     assert choice is not None
-    assert f"Planned {size(choice.need.total_bytes)}" in page.running.text()
-    assert f"measured {size((389 + 1066) << 20)}" in page.running.text()
+    assert f"Planned {size(choice.need.total_bytes)}" in window.resources.running.text()
+    assert f"Grew the process by {size((389 + 1066) << 20)}" in window.resources.running.text()
 
 
 def test_without_a_model_headroom_is_still_shown(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
@@ -100,16 +93,79 @@ def test_without_a_model_headroom_is_still_shown(qtbot: QtBot, window: MainWindo
     fake.current_plan = KnownError("E-MODEL-NONE")
     fake.loaded = None
     window.resources.refresh()
-    qtbot.waitUntil(lambda: window.resources.choice.text() == "No plan yet")
+    qtbot.waitUntil(lambda: window.resources.need.name.text() == "No plan yet")
     assert window.resources.title.text() == "3.2 GiB"
-    assert window.resources.equation.rows == ()
+    assert window.resources.need.model.rows == ()
+    assert window.resources.candidates.model.rows == ()
 
 
-def test_nothing_fits_names_the_missing_bytes(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
-    fake.current_plan = replace(plan(100 << 20), chosen=None, unblock_bytes=187 << 20)
+def test_nothing_fits_names_what_comes_nearest_and_the_missing_bytes(
+    qtbot: QtBot, window: MainWindow, fake: Fake
+) -> None:
+    fake.current_plan = imagined(Profile.REALTIME, 600 << 20)
     open_resources(qtbot, window)
-    qtbot.waitUntil(lambda: window.resources.choice.text() == "Nothing fits now")
-    assert "187 MiB" in window.resources.why.text()
+    need = window.resources.need
+    qtbot.waitUntil(lambda: need.name.text().startswith("Nothing fits now. Nearest: smollm2-135m-instruct"))
+    missing = plan().candidates[3].need.total_bytes + (512 << 20) - (600 << 20)
+    assert size(missing) in need.reason.text()
+    assert need.model.rows[-2].cells[1:3] == ("Missing", f"{missing / 2**20:.1f}")
+    assert need.model.rows[-2].tone == "bad"
+
+
+def test_a_refresh_that_finds_the_same_moves_nothing(qtbot: QtBot, window: MainWindow) -> None:
+    open_resources(qtbot, window)
+    page = window.resources
+    page.verticalScrollBar().setValue(120)
+    page.candidates.table.selectRow(2)
+    resets: list[str] = []
+    models = (page.parts, page.limits.limits, page.need.model, page.candidates.model)
+    for model in models:
+        model.modelReset.connect(lambda: resets.append("reset"))
+    height = page.what_if.geometry().bottom()
+    before = page.snapshot
+    page.refresh()
+    qtbot.waitUntil(lambda: page.snapshot is not before)
+    assert resets == []
+    assert page.verticalScrollBar().value() == 120
+    assert page.what_if.geometry().bottom() == height
+    assert page.candidates.table.selectionModel().selectedRows()[0].row() == 2
+
+
+def test_a_snapshot_that_outlives_its_page_is_dropped(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:
+    open_resources(qtbot, window)
+    qtbot.waitUntil(lambda: not window._tasks.busy())
+    fake.current_plan = KnownError("E-MODEL-NONE")
+    gate, page = fake.hold("headroom"), window.resources
+    page.refresh()
+    qtbot.waitUntil(fake.entered["headroom"].is_set)
+    window.set_language("zh_CN")
+    qtbot.waitUntil(lambda: not isValid(page))
+    gate.set()
+    qtbot.waitUntil(lambda: window.resources.need.name.text() == "暂无方案")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_limit_and_signal_has_a_short_name(language: str) -> None:
+    texts = catalogue(language)
+    limits = {key.removeprefix("plan.limit.") for key in texts if key.startswith("plan.limit.")}
+    signals = {key.removeprefix("plan.signal.") for key in texts if key.startswith("plan.signal.")}
+    assert len(limits) > 3
+    assert len(signals) > 3
+    assert [key for key in limits if f"ui.limit_{key}" not in texts] == []
+    assert [key for key in signals if f"ui.signal_{key}" not in texts] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_page_needs_no_horizontal_scrolling_at_1280_by_720(
+    qtbot: QtBot, opener: Opener, fake: Fake, language: str
+) -> None:
+    window = opener(fake, language)
+    window.resize(1280, 720)
+    open_resources(qtbot, window)
+    window.resources.what_if.set_open(True)
+    window.resources.what_if.imagine(2 << 30)
+    qtbot.waitUntil(lambda: window.resources.what_if.result.plan is not None)
+    assert window.resources.horizontalScrollBar().maximum() == 0
 
 
 def test_events_are_fetched_in_windows(qtbot: QtBot, window: MainWindow, fake: Fake) -> None:

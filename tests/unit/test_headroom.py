@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from muniment_runtime.contracts import Headroom, Limit, Pressure
-from muniment_runtime.headroom.chain import build, pressure_level, released, split_name, what_if
+from muniment_resources.i18n import LANGUAGES, Translator
+from muniment_runtime.contracts import Headroom, Limit, Pressure, Signal
+from muniment_runtime.headroom.chain import (
+    LIMIT_KEYS,
+    SIGNAL_NAMES,
+    build,
+    pressure_level,
+    released,
+    signal_amount,
+    split_name,
+    what_if,
+)
 from muniment_runtime.headroom.linux import (
     CgroupMount,
+    MemInfo,
     Psi,
     ancestors,
     parse_meminfo,
     parse_psi,
+    stall_signals,
+    swapped_in_bytes,
     v1_available_bytes,
+    v1_hidden_bytes,
     v2_available_bytes,
 )
+from muniment_runtime.headroom.macos import MacProbe
 from muniment_runtime.headroom.probe import FixedProbe, LinuxProbe, PortableProbe, default_probe
+from muniment_runtime.headroom.windows import WindowsProbe
 
 MIB = 1 << 20
 MEMINFO = "MemTotal:       16384000 kB\nMemFree:         1000000 kB\nMemAvailable:   12000000 kB\nCached: 11000000 kB\n"
@@ -74,7 +91,12 @@ def test_v1_without_a_limit_is_bound_by_the_machine(tmp_path: Path) -> None:
         },
     )
     assert probe.measure() == Headroom(
-        AVAILABLE, (Limit("memory_available", AVAILABLE),), 16384000 * 1024, Pressure.OK, "memory_available"
+        AVAILABLE,
+        (Limit("memory_available", AVAILABLE),),
+        16384000 * 1024,
+        Pressure.OK,
+        "memory_available",
+        (Signal("stall_some_percent", 0.0), Signal("stall_full_percent", 0.0)),
     )
 
 
@@ -135,6 +157,31 @@ def test_namespaced_container_whose_path_does_not_exist_uses_the_mount_root(tmp_
         },
     )
     assert probe.measure().limits[1:] == (Limit("cgroup:/", 1000 * MIB),)
+
+
+def test_container_without_a_limit_is_bound_by_the_one_that_it_inherits(tmp_path: Path) -> None:
+    probe = machine(
+        tmp_path,
+        {
+            "proc/self/mountinfo": V1_MOUNT.format(root="/pod/abc"),
+            "proc/self/cgroup": "4:memory:/pod/abc\n",
+            **v1_group("", UNLIMITED, 300 * MIB, inactive=100 * MIB),
+        },
+    )
+    stat = tmp_path / "sys/fs/cgroup/memory/memory.stat"
+    stat.write_text(stat.read_text() + f"hierarchical_memory_limit {1024 * MIB}\n")
+    headroom = probe.measure()
+    # 1024 - (300 - 100)
+    assert headroom.limits == (Limit("memory_available", AVAILABLE), Limit("cgroup_hidden", 824 * MIB))
+    assert headroom.total_bytes == 1024 * MIB
+
+
+def test_inherited_limit_that_is_seen_already_is_not_told_twice() -> None:
+    stat = {"hierarchical_memory_limit": 500}
+    assert v1_hidden_bytes("100", stat, 501) == (400, 500)
+    assert v1_hidden_bytes("100", stat, 500) is None
+    assert v1_hidden_bytes("100", {}, 500) is None
+    assert v1_hidden_bytes("", stat, 501) is None
 
 
 def test_v2_takes_the_smaller_of_max_and_high_and_counts_reclaimable_memory(tmp_path: Path) -> None:
@@ -207,7 +254,24 @@ def test_this_machine_is_measured() -> None:
 
 def test_old_kernel_without_available_uses_free_and_cache() -> None:
     text = "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 200 kB\nShmem: 50 kB\n"
-    assert parse_meminfo(text) == (260 * 1024, 1000 * 1024)
+    assert parse_meminfo(text) == MemInfo(260 * 1024, 1000 * 1024, None)
+
+
+def test_free_pages_in_the_lists_of_processors_count_but_never_beyond_all_memory(tmp_path: Path) -> None:
+    zoneinfo = "  pages free 7\n  pagesets\n    cpu: 0\n              count:    {count}\n              high:     9\n"
+    probe = machine(tmp_path, {"proc/zoneinfo": zoneinfo.format(count=100)})
+    pages = 100 * mmap.PAGESIZE
+    assert probe.measure().available_bytes == AVAILABLE + pages
+    assert machine(tmp_path, {"proc/zoneinfo": zoneinfo.format(count=1 << 30)}).measure().available_bytes == (
+        16384000 * 1024
+    )
+
+
+def test_swap_figures() -> None:
+    text = "MemTotal: 10 kB\nMemAvailable: 5 kB\nSwapTotal: 8 kB\nSwapFree: 6 kB\n"
+    assert parse_meminfo(text).swap_used_bytes == 2048
+    assert swapped_in_bytes("xpswpin 9\npswpin 3\npswpout 5\n", 4096) == 3 * 4096
+    assert swapped_in_bytes("pgpgin 3\n", 4096) is None
 
 
 def test_group_without_a_usable_limit_is_left_out() -> None:
@@ -234,19 +298,73 @@ def test_pressure_file() -> None:
     assert parse_psi("some avg10=x\n") is None
 
 
+SOME, FULL = "stall_some_percent", "stall_full_percent"
+
+
 @pytest.mark.parametrize(
-    ("available", "psi", "level"),
+    ("available", "signals", "level"),
     [
-        (50, Psi(0, 0), Pressure.OK),
-        (8, Psi(10, 10), Pressure.OK),
-        (7, Psi(0, 0), Pressure.TIGHT),
-        (50, Psi(10.1, 0), Pressure.TIGHT),
-        (3, Psi(0, 0), Pressure.CRITICAL),
-        (50, Psi(0, 10.1), Pressure.CRITICAL),
+        (50, {}, Pressure.OK),
+        (8, {SOME: 10, FULL: 10}, Pressure.OK),
+        (7, {}, Pressure.TIGHT),
+        (50, {SOME: 10.1}, Pressure.TIGHT),
+        (50, {"group_stall_some_percent": 10.1}, Pressure.TIGHT),
+        (3, {}, Pressure.CRITICAL),
+        (50, {FULL: 10.1}, Pressure.CRITICAL),
+        (50, {"group_stall_full_percent": 10.1}, Pressure.CRITICAL),
+        (50, {"swap_in_bytes_per_s": 5e9}, Pressure.OK),
+        (50, {"swap_in_sustained_bytes_per_s": 10e6}, Pressure.OK),
+        (50, {"swap_in_sustained_bytes_per_s": 10.1e6}, Pressure.CRITICAL),
+        (50, {"group_high_events": 0, "group_max_events": 0}, Pressure.OK),
+        (50, {"group_high_events": 1}, Pressure.CRITICAL),
+        (50, {"group_max_events": 1}, Pressure.CRITICAL),
+        # The limit was met, but nobody waited: only page cache was dropped.
+        (50, {"group_max_events": 900, "group_stall_some_percent": 3.0}, Pressure.OK),
+        (50, {"group_max_events": 900, "group_stall_some_percent": 10.1}, Pressure.CRITICAL),
+        (50, {"pressure_level": 1}, Pressure.OK),
+        (50, {"pressure_level": 2}, Pressure.TIGHT),
+        (50, {"pressure_level": 4}, Pressure.CRITICAL),
+        (50, {"low_memory": 0}, Pressure.OK),
+        (50, {"low_memory": 1}, Pressure.CRITICAL),
+        (50, {"swap_used_bytes": 9e9}, Pressure.OK),
     ],
 )
-def test_pressure_level(available: int, psi: Psi, level: Pressure) -> None:
-    assert pressure_level(available, 100, [psi]) is level
+def test_pressure_level(available: int, signals: Mapping[str, float], level: Pressure) -> None:
+    assert pressure_level(available, 100, [Signal(name, value) for name, value in signals.items()]) is level
+
+
+def test_stall_averages_are_told_apart_by_where_they_were_read() -> None:
+    text = "some avg10=1.50 total=7\nfull avg10=0.25 total=0\n"
+    assert stall_signals(text, group=False) == [Signal(SOME, 1.5), Signal(FULL, 0.25)]
+    assert {signal.name for signal in stall_signals(text, group=True)} == {
+        "group_stall_some_percent",
+        "group_stall_full_percent",
+    }
+    assert stall_signals("", group=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("stall_some_percent", 12.46, "12.5 %"),
+        ("swap_in_bytes_per_s", 12 * MIB + 0.4, "12 MiB/s"),
+        ("swap_used_bytes", 512.0 * MIB, "512 MiB"),
+        ("group_max_events", 3.0, "3"),
+    ],
+)
+def test_signal_has_its_unit(name: str, value: float, text: str) -> None:
+    assert signal_amount(Signal(name, value)) == text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_limit_and_signal_has_its_text(language: str) -> None:
+    translator = Translator(language)
+    for key in LIMIT_KEYS:
+        for kind in ("limit", "binding"):
+            text = translator.text(f"plan.{kind}.{key}", detail="/a/b", size="7 MiB")
+            assert ("7 MiB" in text) is (key != "unknown")
+    for name in SIGNAL_NAMES:
+        assert "12.5" in translator.text(f"plan.signal.{name}", value="12.5")
 
 
 def test_name_splits_into_key_and_detail() -> None:
@@ -266,6 +384,12 @@ def test_released_memory_lifts_every_link() -> None:
     assert released(before, 0) is before
 
 
+def test_released_memory_leaves_signals_and_devices_alone() -> None:
+    signals, devices = (Signal(SOME, 11.0),), (Limit("device:GPU0", 9),)
+    after = released(build([Limit("memory_available", 5)], 10, signals, devices), 4)
+    assert (after.signals, after.device_limits, after.pressure) == (signals, devices, Pressure.TIGHT)
+
+
 def test_portable_and_fixed_probes() -> None:
     assert PortableProbe(lambda: (3, 10)).measure().limits == (Limit("memory_available", 3),)
     live = PortableProbe().measure()
@@ -280,8 +404,11 @@ def test_portable_probe_that_fails_reports_nothing_free() -> None:
     assert PortableProbe(broken).measure().binding == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("platform", "kind"), [("linux", LinuxProbe), ("darwin", PortableProbe), ("win32", PortableProbe)]
-)
+@pytest.mark.parametrize(("platform", "kind"), [("linux", LinuxProbe), ("darwin", MacProbe), ("aix", PortableProbe)])
 def test_probe_for_the_platform(platform: str, kind: type) -> None:
-    assert isinstance(default_probe(platform), kind)
+    assert type(default_probe(platform)) is kind
+
+
+def test_probe_for_windows_needs_its_library() -> None:
+    kind = WindowsProbe if sys.platform == "win32" else PortableProbe
+    assert type(default_probe("win32")) is kind

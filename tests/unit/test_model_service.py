@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from muniment_app.audit.events import FieldValue, clear_fields
 from muniment_app.services.api import ModelService, Receipt
 from muniment_app.services.models import StoreModelService
 from muniment_resources.errors import KnownError
 from muniment_runtime.model.catalogue import Catalogue, FileSource
 from muniment_runtime.model.fetch import ModelFetcher
+from muniment_runtime.model.requantize import Requantizer
 from muniment_runtime.model.store import ModelStore
-from tests.helpers.model_catalogue import MODEL_ID, catalogue_for, tiny_bytes
+from tests.helpers.model_catalogue import MODEL_ID, catalogue_for
+from tests.helpers.quantizing import ScriptedQuantizer, tiny
 
-DATA = tiny_bytes()
+DATA = tiny()
 
 
 def _nothing(*_: object) -> None:
@@ -52,9 +56,17 @@ def catalogue(tmp_path: Path) -> Catalogue:
 
 
 @pytest.fixture
-def service(tmp_path: Path, catalogue: Catalogue, log: _Log) -> ModelService:
+def quantizer(tmp_path: Path) -> ScriptedQuantizer:
+    path = tmp_path / "result.gguf"
+    path.write_bytes(tiny("Q4_0", 2))
+    return ScriptedQuantizer(path)
+
+
+@pytest.fixture
+def service(tmp_path: Path, catalogue: Catalogue, quantizer: ScriptedQuantizer, log: _Log) -> ModelService:
     store = ModelStore(tmp_path / "models", catalogue)
-    return StoreModelService(store, catalogue, ModelFetcher(store, catalogue), log)
+    requantizer = Requantizer(store, quantizer, lambda: 1 << 30)
+    return StoreModelService(store, catalogue, ModelFetcher(store, catalogue), requantizer, log)
 
 
 def test_add_verify_and_remove_are_recorded(service: ModelService, log: _Log, tmp_path: Path) -> None:
@@ -75,7 +87,7 @@ def test_add_verify_and_remove_are_recorded(service: ModelService, log: _Log, tm
 
 def test_import_is_recorded_and_listed(service: ModelService, log: _Log, tmp_path: Path) -> None:
     path = tmp_path / "Other.gguf"
-    path.write_bytes(tiny_bytes(64))
+    path.write_bytes(tiny(vocabulary=64))
     info = service.import_file(path, _nothing, _never)
     assert (info.model_id, info.family, info.licence, info.starter) == ("other", "qwen2", "", False)
     assert service.list()[1] == info
@@ -104,6 +116,59 @@ def test_nothing_changes_without_a_record(service: ModelService, log: _Log) -> N
     with pytest.raises(KnownError):
         service.remove(MODEL_ID)
     assert service.list()[0].installed
+
+
+def test_requantized_model_is_recorded_and_listed_with_its_base(service: ModelService, log: _Log) -> None:
+    base = service.add(MODEL_ID, _nothing, _never)
+    made = service.requantize(MODEL_ID, " q4_0", _nothing, _never)
+    assert (made.model_id, made.quantization, made.base) == ("tiny-q4_0-requantized", "Q4_0-from-Q8_0", MODEL_ID)
+    # What it was made from decides on licence and languages.
+    assert (made.family, made.licence, made.languages) == (base.family, base.licence, base.languages)
+    assert (made.installed, made.starter, base.base) == (True, False, None)
+    assert service.list() == [base, made]
+    assert service.requantize(MODEL_ID, "Q4_0", _nothing, _never) == made
+    (_, installed, _), (event, fields, secrets) = log.events
+    assert (event, secrets) == ("model.requantized", {})
+    assert fields == {
+        "model": made.model_id,
+        "sha256": fields["sha256"],
+        "bytes": made.size_bytes,
+        "quantization": "Q4_0-from-Q8_0",
+        "source": "requantized",
+        "base": MODEL_ID,
+        "base_sha256": installed["sha256"],
+        "file_type": "Q4_0",
+    }
+    assert fields["sha256"] != installed["sha256"]
+    # All of it may stand in the clear.
+    assert clear_fields(cast("dict[str, FieldValue]", fields)) == fields
+
+
+def test_failed_requantizing_is_recorded(service: ModelService, quantizer: ScriptedQuantizer, log: _Log) -> None:
+    service.add(MODEL_ID, _nothing, _never)
+    quantizer.written = b"no model"
+    with pytest.raises(KnownError) as caught:
+        service.requantize(MODEL_ID, "Q4_0", _nothing, _never)
+    assert caught.value.code == "E-QUANTIZE-FAILED"
+    assert log.events[1:] == [
+        (
+            "model.requantize_failed",
+            {"model": MODEL_ID, "code": "E-QUANTIZE-FAILED", "cause": "result", "file_type": "Q4_0"},
+            {},
+        )
+    ]
+
+
+def test_refused_or_cancelled_requantizing_leaves_no_event(service: ModelService, log: _Log) -> None:
+    service.add(MODEL_ID, _nothing, _never)
+    for name, type_, cancelled in (
+        (MODEL_ID, "Q9", _never),
+        ("nope", "Q4_0", _never),
+        (MODEL_ID, "Q4_0", lambda: True),
+    ):
+        with pytest.raises(KnownError):
+            service.requantize(name, type_, _nothing, cancelled)
+    assert [event for event, _, _ in log.events] == ["model.installed"]
 
 
 def test_damage_is_reported_and_recorded(service: ModelService, log: _Log) -> None:

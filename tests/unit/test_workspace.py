@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from muniment_app.workspace.keys import FileKeyStore
-from muniment_app.workspace.paths import Home, model_cache_folders, resolve_home
+from muniment_app.workspace.paths import Home, model_cache_folders, resolve_home, shared_folder
 from muniment_app.workspace.workspace import open_workspace, workspace_names
 from muniment_resources.errors import KnownError
 
@@ -77,3 +78,11 @@ def test_home_is_option_then_variable_then_system(tmp_path: Path) -> None:
     assert resolve_home(None, environ).root == tmp_path / "b"
     assert resolve_home(None, {}).root.name == "muniment"
     assert model_cache_folders(environ) == (tmp_path / "c",)
+
+
+def test_instances_share_one_folder_whatever_their_environment(tmp_path: Path) -> None:
+    session = tmp_path / str(os.getuid())
+    without = shared_folder("linux", tmp_path)
+    assert without.name == "run"
+    session.mkdir()
+    assert shared_folder("linux", tmp_path) == session / "muniment"

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from muniment_app.cli.context import Cli, ExitCode, json_option, model_option, profile_option
+from muniment_app.cli.context import (
+    Cli,
+    ExitCode,
+    context_option,
+    json_option,
+    model_option,
+    override_option,
+    profile_option,
+)
 from muniment_app.services.api import Answer, AnswerStatus, AskEvent, AskPhase, AskRequest
 from muniment_app.services.serialize import answer_json
 from muniment_resources.errors import KnownError
@@ -84,6 +92,8 @@ def register(group: click.Group, cli: Cli) -> None:
     @click.argument("question")
     @profile_option(cli)
     @model_option(cli)
+    @context_option(cli)
+    @override_option(cli)
     @click.option("--max-tokens", default=160, type=click.IntRange(16, 2048), help=cli.text("help.max_tokens"))
     @click.option("--documents", "documents", multiple=True, help=cli.text("help.only_documents"))
     @click.option("--fail-if-degraded", is_flag=True, help=cli.text("help.fail_if_degraded"))
@@ -92,6 +102,8 @@ def register(group: click.Group, cli: Cli) -> None:
         question: str,
         profile: str,
         model: str | None,
+        context: int | None,
+        override: bool,
         max_tokens: int,
         documents: tuple[str, ...],
         fail_if_degraded: bool,
@@ -99,7 +111,8 @@ def register(group: click.Group, cli: Cli) -> None:
     ) -> None:
         with cli.guarded(as_json):
             ids = tuple(cli.services.library.find(reference).document_id for reference in documents)
-            request = AskRequest(question, Profile(profile), max_tokens, ids, Pins(model_id=model))
+            pins = Pins(model_id=model, context=context, override=override)
+            request = AskRequest(question, Profile(profile), max_tokens, ids, pins)
             with cli.stoppable() as cancelled:
                 answer = cli.services.ask.ask(request, lambda event: show_event(cli, event), cancelled)
             cli.progress_done()

@@ -213,3 +213,13 @@ def profile_option(cli: Cli) -> Callable[[Callable[..., None]], Callable[..., No
 def model_option(cli: Cli) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The ``--model`` option of commands that plan."""
     return click.option("--model", metavar="NAME", help=cli.text("help.model"))
+
+
+def context_option(cli: Cli) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The ``--context`` option of commands that plan."""
+    return click.option("--context", type=click.IntRange(min=256), help=cli.text("help.context"))
+
+
+def override_option(cli: Cli) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The ``--override`` option of commands that plan."""
+    return click.option("--override", is_flag=True, help=cli.text("help.override"))

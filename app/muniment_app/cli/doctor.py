@@ -8,9 +8,9 @@ import click
 
 from muniment_app import __version__
 from muniment_app.cli.context import Cli, json_option
+from muniment_app.cli.headroom import headroom_text
 from muniment_app.cli.table import columns
-from muniment_resources.units import format_bytes
-from muniment_runtime.planner.explain import limit_lines
+from muniment_runtime.planner.serialize import headroom_json
 
 __all__ = ["register"]
 
@@ -75,12 +75,7 @@ def register(group: click.Group, cli: Cli) -> None:
                     {
                         "versions": versions,
                         "system": sys.platform,
-                        "headroom": {
-                            "available_bytes": headroom.available_bytes,
-                            "binding": headroom.binding,
-                            "pressure": headroom.pressure.value,
-                            "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
-                        },
+                        "headroom": headroom_json(headroom),
                         "sandbox": sandbox,
                         "models": installed,
                     }
@@ -90,10 +85,8 @@ def register(group: click.Group, cli: Cli) -> None:
             for line in columns(rows):
                 cli.say(line)
             cli.say()
-            cli.say(cli.text("doctor.headroom", bytes=format_bytes(headroom.available_bytes)))
-            for limit, sentence in zip(headroom.limits, limit_lines(headroom), strict=False):
-                mark = "*" if limit.name == headroom.binding else " "
-                cli.say(f"  {mark} {cli.translator.text(sentence.key, **sentence.params)}")
+            for line in headroom_text(headroom, cli.translator):
+                cli.say(line)
             cli.say()
             cli.say(cli.text("doctor.sandbox"))
             for line in columns([(cage_layer(cli, name), _state(cli, active)) for name, active in sandbox.items()]):

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
-from muniment_app.cli.context import Cli, ExitCode, json_option, model_option, profile_option
+from muniment_app.cli.context import (
+    Cli,
+    ExitCode,
+    context_option,
+    json_option,
+    model_option,
+    override_option,
+    profile_option,
+)
+from muniment_app.cli.headroom import label, limit_table, pressure_text
 from muniment_app.cli.table import columns
 from muniment_resources.i18n import Translator
 from muniment_resources.units import format_bytes, parse_bytes
 from muniment_runtime.contracts import Candidate, KvType, Need, NeedBasis, Pins, Plan, Profile
-from muniment_runtime.planner.explain import Line, alternatives, budget, explain, limit_lines, rejected_lines
+from muniment_runtime.planner.explain import Line, alternatives, budget, explain, rejected_lines
+from muniment_runtime.planner.residual import Residual, ResidualKey
 from muniment_runtime.planner.serialize import plan_json
 
 __all__ = ["SIZE", "plan_text", "register"]
@@ -36,8 +46,8 @@ class _Size(click.ParamType[int]):
 SIZE = _Size()
 
 
-def plan_text(plan: Plan, translator: Translator) -> list[str]:
-    """Return the plan for people: memory, choice, need in bytes, expectation, and one table of all candidates.
+def plan_text(plan: Plan, translator: Translator, learned: Mapping[ResidualKey, Residual] | None = None) -> list[str]:
+    """Return the plan for people: memory, choice, need in bytes, expectation, candidates, and what loads have taught.
 
     The sentences are those of ``explain``; limits, need and candidates, which are rows, stand in columns.
     """
@@ -52,6 +62,7 @@ def plan_text(plan: Plan, translator: Translator) -> list[str]:
         "need": _need(plan, plan.choice, translator) if plan.choice else [],
         "expectation": _sentences(expectation, translator),
         "candidates": _candidates(plan, translator),
+        "learned": _learned(learned or {}, translator),
     }
     text: list[str] = []
     for name, content in sections.items():
@@ -64,49 +75,38 @@ def _sentences(lines: Sequence[Line], translator: Translator) -> list[str]:
     return [translator.text(line.key, **line.params) for line in lines]
 
 
-def _label(translator: Translator, key: str, **params: str | int | float) -> str:
-    """Return what stands before the size in a line of the catalogue; the size has its own column."""
-    return translator.text(key, **{**params, "size": ""}).rstrip(" :：")
-
-
 def _memory(plan: Plan, translator: Translator) -> list[str]:
     headroom = plan.headroom
-    rows = [
-        (
-            _label(translator, line.key, **line.params),
-            f"{limit.bytes:,}",
-            format_bytes(limit.bytes),
-            translator.text("cli.plan.binds") if limit.name == headroom.binding else "",
-        )
-        for limit, line in zip(headroom.limits, limit_lines(headroom), strict=False)
-    ]
-    margin = translator.text("plan.margin_line", margin="").rstrip(" :：.。")
-    rows.append((margin, f"{plan.margin_bytes:,}", format_bytes(plan.margin_bytes), ""))
-    return [*columns(rows, right=(1, 2)), translator.text(f"plan.pressure.{headroom.pressure.value}")]
+    rows = limit_table(headroom.limits, translator, headroom.binding)
+    margin = label(translator, "plan.margin_line", margin="")
+    rows.append((f"  {margin}", format_bytes(plan.margin_bytes), f"{plan.margin_bytes:,}"))
+    lines = columns(rows, right=(1, 2))
+    if headroom.device_limits:
+        lines += columns(limit_table(headroom.device_limits, translator), right=(1, 2))
+    return [*lines, *pressure_text(headroom, translator)]
 
 
 def _need(plan: Plan, choice: Candidate, translator: Translator) -> list[str]:
     tried = choice.need.basis is not NeedBasis.FORMULA
     formula = _by_key(choice.formula) if tried and choice.formula is not None else {}
-    heading = [translator.text(f"cli.column.{name}") for name in ("line", "bytes", "size")]
+    heading = [translator.text(f"cli.column.{name}") for name in ("line", "size", "bytes")]
     if formula:
         heading += [translator.text("cli.column.formula")]
     rows = [tuple(heading)]
     for key, size in budget(choice.need):
-        row = [_label(translator, key), f"{size:,}", format_bytes(size)]
+        row = [label(translator, key, size=""), format_bytes(size), f"{size:,}"]
         if formula:
             row.append(format_bytes(formula[key]) if key in formula else "-")
         rows.append(tuple(row))
     left = plan.headroom.available_bytes - plan.margin_bytes - choice.need.total_bytes
     blank = [""] if formula else []
-    rows.append(
-        ("+ " + translator.text("cli.plan.margin"), f"{plan.margin_bytes:,}", format_bytes(plan.margin_bytes), *blank)
-    )
+    margin = plan.margin_bytes
+    rows.append(("+ " + translator.text("cli.plan.margin"), format_bytes(margin), f"{margin:,}", *blank))
     rows.append(
         (
             ("<= " if left >= 0 else "> ") + translator.text("cli.plan.headroom"),
-            f"{plan.headroom.available_bytes:,}",
             format_bytes(plan.headroom.available_bytes),
+            f"{plan.headroom.available_bytes:,}",
             *blank,
         )
     )
@@ -123,6 +123,24 @@ def _candidates(plan: Plan, translator: Translator) -> list[str]:
     heading = tuple(translator.text(f"cli.column.{name}") for name in names)
     rows = [_row(candidate, translator) for candidate in candidates]
     return columns([heading, *rows], right=(2, 4, 5, 6)) if rows else []
+
+
+def _learned(residuals: Mapping[ResidualKey, Residual], translator: Translator) -> list[str]:
+    heading = tuple(translator.text(f"cli.column.{name}") for name in ("architecture", "loads", "typical", "high"))
+    rows = [
+        (
+            f"{key.architecture}, {key.backend}, {key.system}",
+            str(residual.samples),
+            _signed(residual.typical_bytes),
+            _signed(residual.high_bytes),
+        )
+        for key, residual in sorted(residuals.items())
+    ]
+    return columns([heading, *rows], right=(1, 2, 3)) if rows else []
+
+
+def _signed(size_bytes: int) -> str:
+    return f"+{format_bytes(size_bytes)}" if size_bytes > 0 else format_bytes(size_bytes)
 
 
 def _row(candidate: Candidate, translator: Translator) -> tuple[str, ...]:
@@ -145,11 +163,11 @@ def register(group: click.Group, cli: Cli) -> None:
     @group.command("plan", help=cli.text("help.plan"))
     @profile_option(cli)
     @model_option(cli)
-    @click.option("--context", type=click.IntRange(min=256), help=cli.text("help.context"))
+    @context_option(cli)
     @click.option("--sequences", type=click.IntRange(1, 256), help=cli.text("help.sequences"))
     @click.option("--kv-type", type=click.Choice([kv.value for kv in KvType]), help=cli.text("help.kv_type"))
     @click.option("--headroom", type=SIZE, help=cli.text("help.headroom"))
-    @click.option("--override", is_flag=True, help=cli.text("help.override"))
+    @override_option(cli)
     @json_option(cli)
     def plan(
         profile: str,
@@ -165,9 +183,9 @@ def register(group: click.Group, cli: Cli) -> None:
             pins = Pins(model, context, sequences, None if kv_type is None else KvType(kv_type), override)
             result = cli.services.plan.plan(Profile(profile), pins, headroom)
             if as_json:
-                cli.emit(plan_json(result))
+                cli.emit(plan_json(result, cli.services.plan.learned()))
             else:
-                for line in plan_text(result, cli.translator):
+                for line in plan_text(result, cli.translator, cli.services.plan.learned()):
                     cli.say(line)
         if result.chosen is None:
             raise SystemExit(int(ExitCode.NOTHING_FITS))

@@ -15,6 +15,7 @@ from typing import Protocol
 from muniment_retrieval.model import Citation, DocumentInfo, Evidence, Passage, RenderedPage, Sentence
 from muniment_runtime.contracts import Headroom, LoadedModel, Pins, Plan, Profile
 from muniment_runtime.planner.demand import Demand
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
 __all__ = [
     "Answer",
@@ -292,6 +293,10 @@ class PlanService(Protocol):
 
     def running(self) -> LoadedModel | None:
         """Return what is loaded now, read back from the worker."""
+        ...
+
+    def learned(self) -> Mapping[ResidualKey, Residual]:
+        """Return how far loads on this device were off, by architecture, backend and system."""
         ...
 
 

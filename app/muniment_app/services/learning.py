@@ -6,20 +6,10 @@ import sys
 
 from muniment_app.services.measurements import Measurements
 from muniment_runtime.contracts import Candidate, LoadedModel, ModelSpec
-from muniment_runtime.planner.need import vocabulary_bytes
+from muniment_runtime.planner.resident import after_load
 from muniment_runtime.planner.residual import ResidualKey
 
-__all__ = ["LoadLearner", "expected_at_load"]
-
-
-def expected_at_load(spec: ModelSpec, choice: Candidate) -> int:
-    """Return the resident bytes by which a worker should grow in a load.
-
-    The process itself was there before, and temporary tensors become resident with the first full prompt only. The
-    learned correction is left out: a load teaches how far computing is off, not how far the last lesson was.
-    """
-    need = choice.need
-    return need.weights_bytes + need.kv_bytes + need.recurrent_bytes + need.output_bytes + vocabulary_bytes(spec)
+__all__ = ["LoadLearner"]
 
 
 class LoadLearner:
@@ -41,6 +31,8 @@ class LoadLearner:
         measured = loaded.anonymous_bytes + loaded.file_bytes
         if not measured:
             return 0
-        residual = measured - expected_at_load(spec, choice)
+        # Without the correction learned so far: a load teaches how far computing is off, not the last lesson.
+        expected = after_load(spec, choice.config, choice.need)
+        residual = measured - expected.anonymous_bytes - expected.file_bytes
         self._measurements.learn_residual(ResidualKey(spec.architecture, self._backend, self._system), residual)
         return residual

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from muniment_app.services.api import PlanService, PlanSummary, Receipt, Record
 from muniment_app.services.model_host import ModelHost
 from muniment_resources.errors import KnownError
-from muniment_runtime.contracts import LoadedModel, ModelSpec, Pins, Plan, Profile
+from muniment_runtime.contracts import Candidate, LoadedModel, ModelSpec, Pins, Plan, Profile
 from muniment_runtime.planner.demand import Demand
 from muniment_runtime.planner.serialize import decision_record
 
-__all__ = ["Loader", "Ready", "Refusal"]
+__all__ = ["Loader", "Ready", "Refusal", "rungs_below_full"]
 
 _PLANS = 3
-"""Another load may take the headroom between plan and reservation; each new plan sees what it took."""
+"""The headroom may be gone between plan and reservation; each new plan sees what took it."""
+_TRY_AGAIN = frozenset({"E-PLAN-RESERVED", "E-PLAN-SHRUNK"})
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Loader:
             try:
                 loaded, load_s = self._host.ensure(spec, plan)
             except KnownError as error:
-                if error.code != "E-PLAN-RESERVED":
+                if error.code not in _TRY_AGAIN:
                     raise
                 if attempt == _PLANS:
                     return Refusal(decision, error.code, error.params)
@@ -103,27 +104,40 @@ def _refusal(plan: Plan, decision: Receipt) -> Refusal:
 
 
 def _summary(plan: Plan, specs: Mapping[str, ModelSpec]) -> PlanSummary:
-    """Describe the chosen candidate.
-
-    ``rung`` counts the installed models of more parameters that only memory kept from being chosen: 0 means that
-    the answer ran at the full level.
-    """
     choice = plan.choice
     assert choice is not None
-    parameters = specs[choice.config.model_id].parameters
-    kept_back = {
-        candidate.config.model_id
-        for candidate in plan.candidates
-        if candidate.reason == "needs_more_memory" and specs[candidate.config.model_id].parameters > parameters
-    }
     return PlanSummary(
         model=choice.config.model_id,
         quantization=choice.quantization,
         context=choice.config.context,
         kv_type=choice.config.kv_type.value,
         sequences=choice.config.sequences,
-        rung=len(kept_back),
+        rung=rungs_below_full(plan, specs),
         reason=choice.reason,
         need_bytes=choice.need.total_bytes,
         headroom_bytes=plan.headroom.available_bytes,
     )
+
+
+def rungs_below_full(plan: Plan, specs: Mapping[str, ModelSpec]) -> int:
+    """Return how far memory alone kept the choice below the full level.
+
+    Counted are the installed models of more parameters, or of the same with finer weights, that did not fit, and one
+    more when a context that holds more of the evidence did not fit. Prefill chunks do not change an answer.
+    """
+    choice = plan.choice
+    assert choice is not None
+
+    def level(candidate: Candidate) -> tuple[int, int]:
+        spec = specs[candidate.config.model_id]
+        return spec.parameters, spec.weights_bytes
+
+    short = [candidate for candidate in plan.candidates if candidate.reason == "needs_more_memory"]
+    better = {candidate.config.model_id for candidate in short if level(candidate) > level(choice)}
+    longer = any(
+        candidate.config.model_id == choice.config.model_id
+        and candidate.config.sequences == choice.config.sequences
+        and choice.config.context < min(candidate.config.context, plan.needed_context)
+        for candidate in short
+    )
+    return len(better) + int(longer)

@@ -30,7 +30,13 @@ Learn = Callable[[ModelSpec, Candidate, LoadedModel], int]
 
 
 class Held(Protocol):
-    """Memory that is reserved for one load."""
+    """Memory that is reserved for one load.
+
+    Attributes:
+        shared: Whether other running instances see it.
+    """
+
+    shared: bool
 
     def settle(self, resident_bytes: int) -> None:
         """Tell what is resident now: only the rest stays outstanding."""
@@ -48,7 +54,8 @@ class Admission(Protocol):
         """Reserve memory for a load that first gives ``freed_bytes`` back and then replaces ``replaces``.
 
         Raises:
-            KnownError: ``E-PLAN-RESERVED``: other loads hold what the plan counted on.
+            KnownError: ``E-PLAN-RESERVED`` when other loads hold what the plan counted on, ``E-PLAN-SHRUNK`` when it
+                is gone for another reason, ``E-PLAN-LEDGER`` when it cannot be told.
         """
         ...
 
@@ -103,8 +110,8 @@ class ModelHost:
             plan: A plan with a choice.
 
         Raises:
-            KnownError: ``E-MODEL-LOAD``, ``E-MODEL-MEMORY``, ``E-WORKER-DIED``; ``E-PLAN-RESERVED`` when another load
-                took the headroom meanwhile.
+            KnownError: ``E-MODEL-LOAD``, ``E-MODEL-MEMORY``, ``E-WORKER-DIED``; as ``Admission.reserve`` when the
+                headroom is gone meanwhile.
         """
         choice = plan.choice
         if choice is None:
@@ -153,6 +160,7 @@ class ModelHost:
                 "anonymous_bytes": loaded.anonymous_bytes,
                 "file_bytes": loaded.file_bytes,
                 "residual_bytes": residual,
+                "reserved": int(self._held is not None and self._held.shared),
                 "load_ms": round(loaded.load_s * 1000),
             },
             {},

@@ -25,6 +25,7 @@ from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
 from muniment_runtime.planner.needs import Needs
 from muniment_runtime.planner.plan import default_margin, make_plan, open_questions
 from muniment_runtime.planner.prior import SpeedPrior
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
 __all__ = ["NEEDED_CONTEXT", "LocalPlanService"]
 
@@ -159,6 +160,10 @@ class LocalPlanService:
     def running(self) -> LoadedModel | None:
         """Return what is loaded now, read back from the worker."""
         return self._running()
+
+    def learned(self) -> Mapping[ResidualKey, Residual]:
+        """Return how far loads on this device were off; see ``PlanService``."""
+        return {} if self._trials is None else self._trials.residuals()
 
     def _live(self) -> Headroom:
         loaded = self._running()

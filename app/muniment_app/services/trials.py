@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from muniment_app.services.measurements import Measurements
@@ -12,7 +12,7 @@ from muniment_resources.errors import KnownError
 from muniment_runtime.contracts import ModelSpec, Need, OracleSizes, RunConfig
 from muniment_runtime.planner.knowledge import Knowledge
 from muniment_runtime.planner.oracle_need import oracle_need
-from muniment_runtime.planner.residual import spread_of
+from muniment_runtime.planner.residual import Residual, ResidualKey, spread_of
 
 __all__ = ["DryRunner", "Trials"]
 
@@ -82,6 +82,10 @@ class Trials:
             running=running,
             probing=self._runner is not None,
         )
+
+    def residuals(self) -> Mapping[ResidualKey, Residual]:
+        """Return what loads have taught."""
+        return self._measurements.residuals()
 
     def spread_bytes(self) -> int:
         """Return how far loads scatter on this device: the reserve grows by it."""

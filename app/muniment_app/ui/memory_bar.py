@@ -13,7 +13,10 @@ from muniment_app.bridge.formats import size
 from muniment_app.ui.theme import Colors, colors_of, contrast
 from muniment_runtime.contracts import Headroom, Need
 
-__all__ = ["MemoryBar", "Part", "memory_parts"]
+__all__ = ["PARTS", "MemoryBar", "Part", "memory_parts"]
+
+PARTS = ("weights", "kv", "temporary", "base", "free", "reserve", "other")
+"""Keys of all parts, in the order in which they are drawn."""
 
 
 @dataclass(frozen=True)

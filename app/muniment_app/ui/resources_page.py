@@ -1,38 +1,51 @@
-"""The resources page: memory now, the equation of the chosen plan, what was rejected and why, what runs."""
+"""The resources page: memory now, the need of a plan by every source, all candidates, and what would be otherwise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QTableView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
-from muniment_app.bridge.formats import count, failure, plan_reason, seconds, size
+from muniment_app.bridge.formats import count, failure, seconds, size
 from muniment_app.bridge.models import Row, RowsModel
 from muniment_app.bridge.tasks import Lane, Task, Tasks
 from muniment_app.services.api import PlanService, Services
-from muniment_app.ui.memory_bar import MemoryBar, memory_parts
+from muniment_app.ui.memory_bar import PARTS, MemoryBar, memory_parts
+from muniment_app.ui.resources_candidates import CandidatesCard
+from muniment_app.ui.resources_limits import LimitsCard
+from muniment_app.ui.resources_need import NeedCard, is_running, with_running
+from muniment_app.ui.resources_texts import difference
+from muniment_app.ui.resources_whatif import WhatIfCard
+from muniment_app.ui.resources_widgets import fit, make_rows, show_rows
 from muniment_app.ui.theme import GRID
-from muniment_app.ui.widgets import Card, PlainLabel, Swatch, chip, make_button, make_table, set_property
+from muniment_app.ui.widgets import Card, PlainLabel, Swatch, chip, make_button, set_property
 from muniment_resources.errors import KnownError
 from muniment_resources.i18n import Translator
-from muniment_runtime.contracts import Candidate, Headroom, LoadedModel, Plan, Pressure
-from muniment_runtime.headroom.chain import split_name
+from muniment_runtime.contracts import Candidate, Headroom, LoadedModel, Pins, Plan, Pressure
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
-__all__ = ["ResourcesPage", "Snapshot", "distinct", "equation_rows"]
+__all__ = ["ResourcesPage", "Snapshot", "learned_rows", "read_snapshot"]
 
-ROW_PX = 28
+_PRESSURE = {Pressure.OK: "good", Pressure.TIGHT: "warn", Pressure.CRITICAL: "bad"}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one look at the machine gave. ``plan`` is ``None`` without a model; ``error`` says why."""
+    """What one look at the machine gave. ``plan`` is ``None`` without a model; ``error`` says why.
+
+    The setting that runs now is among the candidates of the plan, although a question may have needed another one
+    than is planned for without a question.
+    """
 
     headroom: Headroom
     plan: Plan | None
     running: LoadedModel | None
     error: KnownError | None = None
+    learned: Mapping[ResidualKey, Residual] = field(default_factory=dict)
 
 
 def read_snapshot(service: PlanService) -> Snapshot:
@@ -42,57 +55,40 @@ def read_snapshot(service: PlanService) -> Snapshot:
         plan = service.plan()
     except KnownError as error:
         return Snapshot(service.headroom(), None, running, error)
-    return Snapshot(plan.headroom, plan, running)
+    return Snapshot(
+        plan.headroom, with_running(plan, _loaded(service, plan, running), running), running, None, service.learned()
+    )
 
 
-def equation_rows(translator: Translator, plan: Plan, candidate: Candidate) -> list[Row]:
-    """Return the lines of ``need + margin <= headroom`` with readable and exact bytes."""
-    text, need, config = translator.text, candidate.need, candidate.config
-    lines = [
-        (text("ui.part_weights"), need.weights_bytes, "weights"),
-        (
-            text("ui.eq_kv", n=config.sequences, context=count(config.context), kind=config.kv_type.value),
-            need.kv_bytes,
-            "kv",
-        ),
-        (text("ui.eq_recurrent"), need.recurrent_bytes, ""),
-        (text("ui.eq_compute"), need.compute_bytes, ""),
-        (text("ui.eq_output"), need.output_bytes, ""),
-        (text("ui.eq_base"), need.base_bytes, ""),
-        (text("ui.eq_residual"), need.residual_bytes, ""),
-    ]
-    shown = [item for item in lines if item[1] or item[2]]
-    rows = [
-        Row(("+" if position else "", label, size(amount), count(amount)))
-        for position, (label, amount, _) in enumerate(shown)
-    ]
-    left = plan.headroom.available_bytes - need.total_bytes - plan.margin_bytes
-    rows.append(Row(("=", text("ui.eq_need"), size(need.total_bytes), count(need.total_bytes)), "strong"))
-    rows.append(Row(("+", text("ui.eq_margin"), size(plan.margin_bytes), count(plan.margin_bytes))))
-    available = plan.headroom.available_bytes
-    rows.append(Row(("≤" if left >= 0 else ">", text("ui.headroom"), size(available), count(available)), "accent"))
-    key, tone = ("ui.eq_left", "good") if left >= 0 else ("ui.eq_missing", "bad")
-    rows.append(Row(("", text(key), size(abs(left)), count(abs(left))), tone))
-    return rows
+def _loaded(service: PlanService, plan: Plan, running: LoadedModel | None) -> Candidate | None:
+    """Return the setting that runs, as a plan sees it that is held to it; ``None`` when the plan has it already."""
+    if running is None or any(is_running(item, plan, running) for item in plan.candidates):
+        return None
+    pins = Pins(running.model_id, running.context, running.sequences)
+    try:
+        held = service.plan(pins=pins)
+    except KnownError:
+        return None  # removed or changed on disk since it was loaded
+    return next((item for item in held.candidates if is_running(item, held, running)), None)
 
 
-def distinct(plan: Plan) -> list[tuple[Candidate, int]]:
-    """Return the candidates that a reader can tell apart, each with the number of those like it.
-
-    Candidates that differ only in the sizes of their steps get one row: that of the choice, or else the first.
-    """
-    groups: dict[tuple[object, ...], list[Candidate]] = {}
-    for item in plan.candidates:
-        config = item.config
-        key = (config.model_id, config.context, config.sequences, config.kv_type, item.fits)
-        groups.setdefault(key, []).append(item)
+def learned_rows(learned: Mapping[ResidualKey, Residual]) -> list[Row]:
+    """Return what loads have taught: measured less expected, by architecture, backend and system."""
     return [
-        (next((item for item in group if item is plan.choice), group[0]), len(group) - 1) for group in groups.values()
+        Row(
+            (
+                f"{key.architecture} · {key.backend} · {key.system}",
+                count(item.samples),
+                difference(item.typical_bytes, exact=False),
+                difference(item.high_bytes, exact=False),
+            )
+        )
+        for key, item in sorted(learned.items())
     ]
 
 
 class ResourcesPage(QScrollArea):
-    """Cards over one snapshot."""
+    """Cards over one snapshot. Only the what-if card shows anything that is not true now."""
 
     def __init__(self, translator: Translator, tasks: Tasks, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -105,23 +101,29 @@ class ResourcesPage(QScrollArea):
         self.title = PlainLabel(role="figure")
         self.subtitle = PlainLabel(role="muted")
         self.pressure = chip()
-        self.choice = PlainLabel(role="heading", wrap=True)
-        self.why = PlainLabel(role="muted", wrap=True)
         self.running = PlainLabel(wrap=True)
-        bytes_head = (text("ui.col_size"), text("ui.col_bytes"))
-        self.parts = RowsModel((text("ui.col_part"), *bytes_head), (1, 2), self)
-        self.limits = RowsModel((text("ui.col_limit"), text("ui.col_bytes"), ""), (1,), self)
-        self.binding = PlainLabel(role="muted", wrap=True)
-        self.equation = RowsModel(("", text("ui.col_line"), *bytes_head), (2, 3), self)
-        heads = ("model", "context", "sequences", "kv", "need", "first_word", "speed", "verdict", "reason")
-        self.candidates = RowsModel([text(f"ui.col_{head}") for head in heads], (1, 2, 4, 5, 6), self)
-        self._tables: list[QTableView] = []
-        self._legend = QHBoxLayout()
+        self.limits = LimitsCard(translator)
+        self.candidates = CandidatesCard(translator)
+        self.candidates.selected.connect(self._show_candidate)
+        self.need = NeedCard(translator, self.candidates.select_choice)
+        self.what_if = WhatIfCard(translator, tasks)
+        # After the layout has made room for what opened.
+        self.what_if.opened.connect(lambda: QTimer.singleShot(0, self.what_if, self._reveal))
+        names = ("kind", "loads", "typical", "high")
+        self.learned = RowsModel([text(f"ui.col_{name}") for name in names], (1, 2, 3), self)
+        self._learned_table = make_rows(self.learned, text("ui.learned"), 0)
+        about = PlainLabel(text("ui.learned_about"), "small", wrap=True)
+        self._learned_card = self._card(text("ui.learned"), self._learned_table, about)
+        heads = [text(f"ui.col_{name}") for name in ("part", "size", "bytes")]
+        self.parts = RowsModel(heads, (1, 2), self)
+        self._parts_table = make_rows(self.parts, text("ui.memory_table"), 0)
+        self._legend: dict[str, list[QWidget]] = {}
         self._build()
 
     def attach(self, services: Services) -> None:
         """Give the services once they exist."""
         self._services = services
+        self.what_if.attach(services.plan)
         self.refresh()
 
     def refresh(self) -> None:
@@ -133,75 +135,52 @@ class ResourcesPage(QScrollArea):
         self._task = self._tasks.submit(Lane.READ, lambda _task: read_snapshot(service), self._show, self._on_failed)
 
     def _show(self, snapshot: Snapshot) -> None:
+        # A new language makes a new page; the answer to the old one comes when that is gone.
+        if not isValid(self):
+            return
         self._task = None
         self.refresh_button.setEnabled(True)
         self.snapshot = snapshot
         text, room, plan = self._translator.text, snapshot.headroom, snapshot.plan
-        candidate = plan.choice if plan else None
+        choice = plan.choice if plan else None
         self.title.setText(size(room.available_bytes))
         self.subtitle.setText(text("ui.headroom_of", total=size(room.total_bytes)))
-        kinds = {Pressure.OK: "good", Pressure.TIGHT: "warn", Pressure.CRITICAL: "bad"}
-        set_property(self.pressure, "chip", kinds[room.pressure])
+        set_property(self.pressure, "chip", _PRESSURE[room.pressure])
         self.pressure.setText(text(f"ui.pressure_{room.pressure.value}"))
-        self._show_parts(snapshot, candidate)
-        self.binding.setText(self._limit("binding", room.binding, room.available_bytes))
-        self.limits.set_rows(
-            [
-                Row(
-                    (
-                        self._limit("limit", limit.name, limit.bytes),
-                        count(limit.bytes),
-                        text("ui.binds") if limit.name == room.binding else "",
-                    ),
-                    "accent" if limit.name == room.binding else "",
-                    self._limit("limit", limit.name, limit.bytes),
-                )
-                for limit in room.limits
-            ]
-        )
-        self._show_plan(snapshot, candidate)
+        self._show_parts(snapshot, choice)
+        self.limits.show_headroom(room)
         self._show_running(snapshot)
-        for table in self._tables:
-            model = table.model()
-            table.setFixedHeight(34 + ROW_PX * max(1, model.rowCount()) + 4)
-            table.resizeColumnsToContents()
+        show_rows(self.learned, learned_rows(snapshot.learned))
+        self._learned_card.setVisible(bool(snapshot.learned))
+        fit(self._learned_table)
+        self.candidates.show_plan(plan)
+        self._show_candidate(self.candidates.current)
+        self.what_if.set_now(room, choice)
 
-    def _show_parts(self, snapshot: Snapshot, candidate: Candidate | None) -> None:
+    def _show_candidate(self, candidate: Candidate | None) -> None:
+        """Show the need of one candidate of the snapshot."""
+        if self.snapshot is None:
+            return
+        plan, error = self.snapshot.plan, self.snapshot.error
+        if plan is None or candidate is None:
+            reason = failure(self._translator, error)[0] if error else ""
+            self.need.show_nothing(self._translator.text("ui.no_plan"), reason)
+        else:
+            self.need.show_candidate(plan, candidate, self.snapshot.running)
+
+    def _reveal(self) -> None:
+        self.ensureWidgetVisible(self.what_if, 0, GRID)
+
+    def _show_parts(self, snapshot: Snapshot, choice: Candidate | None) -> None:
         margin = snapshot.plan.margin_bytes if snapshot.plan else 0
-        parts = memory_parts(snapshot.headroom, candidate.need if candidate else None, margin)
+        parts = memory_parts(snapshot.headroom, choice.need if choice else None, margin)
         names = {part.key: self._translator.text(f"ui.part_{part.key}") for part in parts}
         self.bar.show_parts(parts, names)
-        self.parts.set_rows([Row((names[part.key], size(part.bytes), count(part.bytes))) for part in parts])
-        while (item := self._legend.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.deleteLater()
-        for part in parts:
-            self._legend.addWidget(Swatch(part.key))
-            self._legend.addWidget(PlainLabel(names[part.key], "small"))
-            self._legend.addSpacing(GRID)
-        self._legend.addStretch(1)
-
-    def _show_plan(self, snapshot: Snapshot, candidate: Candidate | None) -> None:
-        text, plan = self._translator.text, snapshot.plan
-        if plan is None:
-            error = snapshot.error
-            self.choice.setText(text("ui.no_plan"))
-            self.why.setText(failure(self._translator, error)[0] if error else "")
-            self.equation.set_rows([])
-            self.candidates.set_rows([])
-            return
-        if candidate is None:
-            self.choice.setText(text("ui.nothing_fits"))
-            self.why.setText(text("ui.unblock", size=size(plan.unblock_bytes)))
-        else:
-            self.choice.setText(self._name(candidate))
-            self.why.setText(plan_reason(self._translator, candidate.reason, candidate.reason_params))
-        cheapest = min(plan.candidates, key=lambda item: item.need.total_bytes, default=None)
-        shown = candidate or cheapest
-        self.equation.set_rows(equation_rows(self._translator, plan, shown) if shown else [])
-        self.candidates.set_rows(
-            [self._candidate_row(item, alike, item is plan.choice) for item, alike in distinct(plan)]
-        )
+        show_rows(self.parts, [Row((names[part.key], size(part.bytes), count(part.bytes))) for part in parts])
+        fit(self._parts_table)
+        for key, widgets in self._legend.items():
+            for widget in widgets:
+                widget.setVisible(key in names)
 
     def _show_running(self, snapshot: Snapshot) -> None:
         text, loaded = self._translator.text, snapshot.running
@@ -209,17 +188,9 @@ class ResourcesPage(QScrollArea):
             self.running.setText(text("ui.running_none"))
             return
         measured = loaded.anonymous_bytes + loaded.file_bytes
-        match = next(
-            (
-                item
-                for item in (snapshot.plan.candidates if snapshot.plan else ())
-                if item.config.model_id == loaded.model_id
-                and item.config.context == loaded.context
-                and item.config.sequences == loaded.sequences
-            ),
-            None,
-        )
-        planned = size(match.need.total_bytes) if match else text("ui.unknown")
+        plan = snapshot.plan
+        candidates = plan.candidates if plan else ()
+        match = next((item for item in candidates if plan and is_running(item, plan, loaded)), None)
         self.running.setText(
             text(
                 "ui.running_text",
@@ -227,63 +198,20 @@ class ResourcesPage(QScrollArea):
                 context=count(loaded.context),
                 n=loaded.sequences,
                 load=seconds(self._translator, loaded.load_s),
-                planned=planned,
+                planned=size(match.need.total_bytes) if match else text("ui.unknown"),
                 measured=size(measured) if measured else text("ui.unknown"),
                 anonymous=size(loaded.anonymous_bytes),
                 file=size(loaded.file_bytes),
             )
         )
 
-    def _candidate_row(self, item: Candidate, alike: int, chosen: bool) -> Row:
-        text, config, prediction = self._translator.text, item.config, item.prediction
-        verdict = "ui.verdict_chosen" if chosen else "ui.verdict_fits" if item.fits else "ui.verdict_rejected"
-        tone = "accent" if chosen else "" if item.fits else "quiet"
-        reason = plan_reason(self._translator, item.reason, item.reason_params)
-        if alike:
-            reason = f"{reason} · {text('ui.candidates_like', n=alike)}"
-        mark = "" if prediction.basis == "measured" else " ?"
-        first = "–" if prediction.ttft_s is None else seconds(self._translator, prediction.ttft_s) + mark
-        speed = "–" if prediction.tokens_per_s is None else f"{prediction.tokens_per_s:.1f}{mark}"
-        cells = (
-            f"{config.model_id}",
-            count(config.context),
-            str(config.sequences),
-            config.kv_type.value,
-            size(item.need.total_bytes),
-            first,
-            speed,
-            text(verdict),
-            reason,
-        )
-        return Row(cells, tone, f"{self._name(item)} · {text(verdict)} · {reason}")
-
-    def _name(self, item: Candidate) -> str:
-        config = item.config
-        return self._translator.text(
-            "ui.plan_name",
-            model=config.model_id,
-            quantization=item.quantization,
-            context=count(config.context),
-            kv=config.kv_type.value,
-            n=config.sequences,
-        )
-
-    def _limit(self, kind: str, name: str, amount_bytes: int) -> str:
-        """Return the sentence about a link of the limit chain (``limit``) or about the one that binds."""
-        key, detail = split_name(name)
-        return self._translator.text(f"plan.{kind}.{key}", detail=detail, size=size(amount_bytes))
-
     def _on_failed(self, error: Exception) -> None:
+        if not isValid(self):
+            return
         self._task = None
         self.refresh_button.setEnabled(True)
         sentence, code = failure(self._translator, error)
         self.subtitle.setText(f"{sentence} ({code})")
-
-    def _table(self, model: RowsModel, name: str, stretch: int) -> QTableView:
-        table = make_table(model, name, stretch, ROW_PX)
-        table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._tables.append(table)
-        return table
 
     def _card(self, title: str, *widgets: QWidget) -> Card:
         card = Card(margin=2 * GRID)
@@ -293,48 +221,57 @@ class ResourcesPage(QScrollArea):
         card.column.addStretch(1)
         return card
 
-    def _build(self) -> None:
+    def _memory_card(self) -> Card:
         text = self._translator.text
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setAccessibleName(text("ui.resources"))
         self.refresh_button = make_button(text("ui.refresh"), self.refresh)
         self.refresh_button.setToolTip("F5")
         QShortcut(QKeySequence("F5"), self, self.refresh)
+        head = QHBoxLayout()
+        head.setSpacing(int(1.5 * GRID))
+        for widget in (self.title, self.subtitle, self.pressure):
+            head.addWidget(widget)
+        head.addStretch(1)
+        head.addWidget(self.refresh_button)
+        legend = QHBoxLayout()
+        for key in PARTS:
+            self._legend[key] = [Swatch(key), PlainLabel(text(f"ui.part_{key}"), "small")]
+            for item in self._legend[key]:
+                legend.addWidget(item)
+            legend.addSpacing(GRID)
+        legend.addStretch(1)
+        card = Card(margin=2 * GRID)
+        card.column.addLayout(head)
+        card.column.addWidget(self.bar)
+        card.column.addLayout(legend)
+        return card
+
+    def _build(self) -> None:
+        text, gap = self._translator.text, int(1.5 * GRID)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName(text("ui.resources"))
+        right = QVBoxLayout()
+        right.setSpacing(gap)
+        right.addWidget(self._card(text("ui.running"), self.running))
+        right.addWidget(self.limits)
+        right.addWidget(self._card(text("ui.memory_table"), self._parts_table), 1)
+        halves = QHBoxLayout()
+        halves.setSpacing(gap)
+        left = QVBoxLayout()
+        left.setSpacing(gap)
+        left.addWidget(self.need, 1)
+        left.addWidget(self._learned_card)
+        halves.addLayout(left, 28)
+        halves.addLayout(right, 20)
         body = QWidget()
         body.setProperty("role", "page")
         column = QVBoxLayout(body)
-        column.setContentsMargins(int(1.5 * GRID), GRID, int(1.5 * GRID), int(1.5 * GRID))
-        column.setSpacing(int(1.5 * GRID))
-        head = QHBoxLayout()
-        head.setSpacing(int(1.5 * GRID))
-        head.addWidget(self.title)
-        head.addWidget(self.subtitle)
-        head.addWidget(self.pressure)
-        head.addStretch(1)
-        head.addWidget(self.refresh_button)
-        memory = Card(margin=2 * GRID)
-        memory.column.addLayout(head)
-        memory.column.addWidget(self.bar)
-        memory.column.addLayout(self._legend)
-        column.addWidget(memory)
-        grid = QGridLayout()
-        grid.setSpacing(int(1.5 * GRID))
-        plan = self._card(text("ui.plan"), self.choice, self.why, self._table(self.equation, text("ui.plan"), 1))
-        limits = self._card(text("ui.limits"), self.binding, self._table(self.limits, text("ui.limits"), 0))
-        running = self._card(text("ui.running"), self.running)
-        parts = self._card(text("ui.memory_table"), self._table(self.parts, text("ui.memory_table"), 0))
-        grid.addWidget(plan, 0, 0, 2, 1)
-        grid.addWidget(running, 0, 1)
-        grid.addWidget(limits, 1, 1)
-        grid.setRowStretch(1, 1)
-        grid.setColumnStretch(0, 1)
-        grid.setColumnStretch(1, 1)
-        column.addLayout(grid)
-        candidates = self._table(self.candidates, text("ui.candidates"), 8)
-        note = PlainLabel(text("ui.hypothesis_note"), "small", wrap=True)
-        column.addWidget(self._card(text("ui.candidates"), candidates, note))
-        column.addWidget(parts)
+        column.setContentsMargins(gap, GRID, gap, gap)
+        column.setSpacing(gap)
+        column.addWidget(self._memory_card())
+        column.addLayout(halves)
+        column.addWidget(self.candidates)
+        column.addWidget(self.what_if)
         column.addStretch(1)
         self.setWidget(body)
         self.viewport().setAutoFillBackground(False)

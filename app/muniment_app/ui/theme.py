@@ -243,6 +243,9 @@ QPushButton[kind="primary"]:focus {{ border: 1px solid {c.text}; }}
 QPushButton[kind="primary"]:disabled {{ background: {c.border}; color: {c.muted}; border-color: {c.border}; }}
 QPushButton[kind="row"] {{ background: {c.surface}; border: 1px solid {c.border}; border-radius: 8px; padding: 0; }}
 QPushButton[kind="row"]:hover, QPushButton[kind="row"]:focus {{ border-color: {c.accent}; }}
+QPushButton[kind="segment"] {{ padding: 4px 12px; }}
+QPushButton[kind="segment"]:checked {{ background: {c.accent_soft}; color: {c.accent}; }}
+QPushButton[kind="segment"]:checked:focus {{ border: 1px solid {c.accent}; }}
 QToolButton {{ background: transparent; border: 1px solid transparent; border-radius: 7px; padding: 5px; }}
 QToolButton:hover {{ background: {c.accent_soft}; }}
 QToolButton:focus {{ border: 1px solid {c.accent}; }}
@@ -250,6 +253,16 @@ QToolButton:focus {{ border: 1px solid {c.accent}; }}
 QLineEdit {{ background: {c.surface}; border: 1px solid {c.border}; border-radius: 7px; padding: 6px 10px;
     selection-background-color: {c.accent}; selection-color: {c.on_accent}; }}
 QLineEdit:focus {{ border: 1px solid {c.accent}; }}
+QSpinBox {{ background: {c.surface}; border: 1px solid {c.border}; border-radius: 7px; padding: 4px 12px;
+    min-width: 84px; selection-background-color: {c.accent}; selection-color: {c.on_accent}; }}
+QSpinBox:focus {{ border: 1px solid {c.accent}; }}
+QSpinBox::up-button, QSpinBox::down-button {{ width: 0; border: none; }}
+QSlider {{ min-height: 24px; }}
+QSlider::groove:horizontal {{ height: 4px; background: {c.border}; border-radius: 2px; margin: 0 2px; }}
+QSlider::sub-page:horizontal {{ background: {c.accent}; border-radius: 2px; margin: 0 2px; }}
+QSlider::handle:horizontal {{ width: 16px; height: 16px; margin: -7px 0; border-radius: 9px;
+    background: {c.surface}; border: 2px solid {c.accent}; }}
+QSlider::handle:horizontal:hover, QSlider::handle:horizontal:focus {{ background: {c.accent}; }}
 QPlainTextEdit, QTextBrowser {{ background: transparent; border: none;
     selection-background-color: {c.accent}; selection-color: {c.on_accent}; }}
 QPlainTextEdit[role="detail"] {{ background: {c.raised}; border: 1px solid {c.border}; border-radius: 8px;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ import platformdirs
 
 from muniment_resources.errors import KnownError
 
-__all__ = ["Home", "model_cache_folders", "resolve_home"]
+__all__ = ["Home", "model_cache_folders", "resolve_home", "shared_folder"]
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,17 @@ def model_cache_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     if environ.get("MUNIMENT_MODEL_CACHE"):
         return (Path(environ["MUNIMENT_MODEL_CACHE"]),)
     return (Path(platformdirs.user_cache_dir("muniment", appauthor=False)) / "models",)
+
+
+def shared_folder(platform: str = sys.platform, run_root: Path = Path("/run/user")) -> Path:
+    """Return the folder that all instances of this user share on this machine, whatever data folder each uses.
+
+    On Linux the session's own folder in memory where there is one; not by ``XDG_RUNTIME_DIR``, which may be set for
+    one instance and not for the other.
+    """
+    if platform.startswith("linux"):
+        session = run_root / str(os.getuid())
+        if os.access(session, os.W_OK | os.X_OK):
+            return session / "muniment"
+        return Path(platformdirs.user_cache_dir("muniment", appauthor=False)) / "run"
+    return Path(platformdirs.user_runtime_dir("muniment", appauthor=False))

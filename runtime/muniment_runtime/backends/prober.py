@@ -26,6 +26,8 @@ from muniment_runtime.worker.supervisor import Supervisor
 
 __all__ = ["ProbeTiming", "Prober"]
 
+_NO_CHILD = frozenset({"E-WORKER-CIRCUIT", "E-WORKER-DIED", "E-WORKER-START"})
+
 # The machine's doing, not the file's: these ends say nothing about the model.
 _NO_VERDICT = frozenset({Cause.OUT_OF_MEMORY, Cause.STOPPED, Cause.START})
 
@@ -105,11 +107,11 @@ class Prober:
         with self._lock:
             for config in configs:
                 answer = self._sizes(spec, config)
-                if isinstance(answer, KnownError) and _is_of_worker(answer):
-                    # It would wait for one failing start after the other.
+                answers.append(answer)
+                if isinstance(answer, KnownError) and answer.code in _NO_CHILD:
+                    # The rest would wait for one failing start after the other.
                     answers.extend([answer] * (len(configs) - len(answers)))
                     break
-                answers.append(answer)
         return answers
 
     def verify(self, spec: ModelSpec) -> KnownError | None:
@@ -217,7 +219,12 @@ class Prober:
             self._supervisor = Supervisor(self._spawner, self._role, timing=self._child_timing)
         child = self._supervisor.child()
         child.hello()
-        request = {"path": str(path.absolute()), "model": spec.model_id, **(arguments or {})}
+        request = {
+            "path": str(path.absolute()),
+            "sha256": spec.sha256,
+            "model": spec.model_id,
+            **(arguments or {}),
+        }
         try:
             return child.request(op, request, timeout_s=timeout_s)[0]
         except KnownError as error:

@@ -37,9 +37,10 @@ OpenDry = Callable[[Path, str], DryModel]
 class ProbeHandler:
     """Adapts dry runs to the ``Handler`` protocol.
 
-    Operations, all with ``path`` and ``model``: ``open`` loads the file unless it is open already; ``sizes`` answers
-    for one ``config``; ``verify`` loads the file anew and plans one small context. The file that was opened last
-    stays open. What the library refuses comes back as an error of the request; what it cannot bear ends this process.
+    Operations, all with ``path``, ``sha256`` (of the model) and ``model`` (its name): ``open`` loads the file unless it
+    is open already; ``sizes`` answers for one ``config``; ``verify`` loads the file anew and plans one small context.
+    The file that was opened last stays open. What the library refuses comes back as an error of the request; what it
+    cannot bear ends this process.
 
     Args:
         open_dry: Loads a file.
@@ -47,22 +48,21 @@ class ProbeHandler:
 
     def __init__(self, open_dry: OpenDry) -> None:
         self._open_dry = open_dry
-        self._path: Path | None = None
+        self._open: tuple[Path, str] | None = None
         self._model: DryModel | None = None
 
     def handle(self, op: str, args: Mapping[str, object], emit: Emit, cancelled: Callable[[], bool]) -> Reply:  # noqa: ARG002 - the protocol's shape
         """Serve one request; see ``Handler``."""
-        path, model_id = Path(member(args, "path", str)), member(args, "model", str)
         match op:
             case "open":
-                self._opened(path, model_id)
+                self._opened(args)
                 return {}, None
             case "sizes":
                 config = config_from_json(member(args, "config", dict))
-                return sizes_to_json(self._opened(path, model_id).sizes(config)), None
+                return sizes_to_json(self._opened(args).sizes(config)), None
             case "verify":
                 self.close()
-                self._opened(path, model_id).sizes(RunConfig(model_id, _CHECK_CONTEXT))
+                self._opened(args).sizes(RunConfig(member(args, "model", str), _CHECK_CONTEXT))
                 self.close()
                 return {}, None
             case _:
@@ -70,13 +70,16 @@ class ProbeHandler:
 
     def close(self) -> None:
         """Free the model."""
-        model, self._model, self._path = self._model, None, None
+        model, self._model, self._open = self._model, None, None
         if model is not None:
             model.close()
 
-    def _opened(self, path: Path, model_id: str) -> DryModel:
-        if self._model is None or self._path != path:
+    def _opened(self, args: Mapping[str, object]) -> DryModel:
+        path = Path(member(args, "path", str))
+        # A path alone would not tell that its file was replaced.
+        wanted = (path, member(args, "sha256", str))
+        if self._model is None or self._open != wanted:
             self.close()
-            self._model = self._open_dry(path, model_id)
-            self._path = path
+            self._model = self._open_dry(path, member(args, "model", str))
+            self._open = wanted
         return self._model

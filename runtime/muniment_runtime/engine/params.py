@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from muniment_resources.errors import BugError
-from muniment_runtime.contracts import RunConfig
+from muniment_runtime.contracts import KvType, RunConfig
 
 __all__ = ["context_params", "model_params"]
+
+# enum ggml_type in ggml/include/ggml.h; the binding's own constants lack BF16.
+_GGML_TYPES: Mapping[KvType, int] = MappingProxyType(
+    {
+        KvType.F32: 0,
+        KvType.F16: 1,
+        KvType.Q4_0: 2,
+        KvType.Q4_1: 3,
+        KvType.Q5_0: 6,
+        KvType.Q5_1: 7,
+        KvType.Q8_0: 8,
+        KvType.IQ4_NL: 20,
+        KvType.BF16: 30,
+    }
+)
+
+_MAX_CELLS = 2**31 - 1
+"""``n_ctx`` is an unsigned number of 32 bits, rounded up and multiplied inside the library."""
 
 
 def model_params(api: Any, config: RunConfig, *, extra_buffers: bool = True) -> Any:
@@ -33,6 +53,8 @@ def context_params(api: Any, config: RunConfig) -> Any:
     """
     if min(config.context, config.sequences, config.batch, config.ubatch, config.threads) < 1:
         raise BugError("context, sequences, batches and threads must be positive")
+    if config.context * config.sequences > _MAX_CELLS:
+        raise BugError(f"{config.sequences} x {config.context} tokens are more than the library can count")
     params = api.llama_context_default_params()
     # Not unified: every sequence has its own cells, so that one long request cannot starve the others.
     params.kv_unified = config.unified
@@ -47,9 +69,8 @@ def context_params(api: Any, config: RunConfig) -> Any:
     params.flash_attn_type = (
         api.LLAMA_FLASH_ATTN_TYPE_ENABLED if config.flash_attention else api.LLAMA_FLASH_ATTN_TYPE_DISABLED
     )
-    kv_type = getattr(api, f"GGML_TYPE_{config.kv_type.name}")
-    params.type_k = kv_type
-    params.type_v = kv_type
+    params.type_k = _GGML_TYPES[config.kv_type]
+    params.type_v = _GGML_TYPES[config.kv_type]
     params.n_threads = config.threads
     params.n_threads_batch = config.threads
     params.no_perf = True

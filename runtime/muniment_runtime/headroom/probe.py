@@ -2,85 +2,154 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import psutil
 
-from muniment_runtime.contracts import Headroom, HeadroomProbe, Limit
-from muniment_runtime.headroom.chain import CGROUP, MEMORY_AVAILABLE, build
+from muniment_runtime.contracts import Clock, Headroom, HeadroomProbe, Limit, Signal
+from muniment_runtime.headroom.chain import CGROUP, CGROUP_HIDDEN, MEMORY_AVAILABLE, SWAP_USED, build
 from muniment_runtime.headroom.linux import (
     CgroupMount,
-    Psi,
     ancestors,
     cgroup_path,
     find_mounts,
+    limit_events,
     parse_meminfo,
-    parse_psi,
     parse_stat,
+    processor_list_bytes,
+    stall_signals,
+    swapped_in_bytes,
     v1_available_bytes,
+    v1_hidden_bytes,
     v2_available_bytes,
 )
+from muniment_runtime.headroom.macos import MacProbe
+from muniment_runtime.headroom.window import SampleWindow
+from muniment_runtime.headroom.windows import WindowsProbe, kernel_reader
 
 __all__ = ["FixedProbe", "LinuxProbe", "PortableProbe", "default_probe"]
 
+_READ_BYTES = 1 << 16
+
+
+class _Groups:
+    """What the control groups above this process said during one measurement."""
+
+    def __init__(self) -> None:
+        self.limits: list[Limit] = []
+        self.sizes: list[int] = []
+        self.signals: list[Signal] = []
+        self.events: list[str] = []
+        self.limited: list[str] = []
+
 
 class LinuxProbe:
-    """Available memory of the machine and of every control group above this process.
+    """Available memory of the machine and of every control group above this process. Safe for several threads.
 
     Args:
         root: Folder that stands for ``/``, so that a recorded machine can be measured.
+        clock: Monotonic seconds, for what is told from the growth of counters between two measurements.
+        page_bytes: Size of a page of memory.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
+    def __init__(self, root: Path = Path("/"), clock: Clock = time.monotonic, page_bytes: int = mmap.PAGESIZE) -> None:
+        self._root = str(root).rstrip("/\\")
+        self._page_bytes = page_bytes
+        self._window = SampleWindow(clock)
 
     def measure(self) -> Headroom:
         """Return the headroom now; a file that cannot be read leaves its limit out."""
-        available, total = parse_meminfo(self._read(PurePosixPath("/proc/meminfo")))
-        limits = [Limit(MEMORY_AVAILABLE, available)] if total else []
-        psi = [parse_psi(self._read(PurePosixPath("/proc/pressure/memory")))]
-        smallest = total
-        groups = self._read(PurePosixPath("/proc/self/cgroup"))
-        for mount in find_mounts(self._read(PurePosixPath("/proc/self/mountinfo"))):
-            path = cgroup_path(groups, mount.version)
-            if path is None:
-                continue
-            inner = self._existing(mount, ancestors(mount, path))
-            for relative in inner:
-                found = self._group(mount, relative, total)
-                if found is not None:
-                    limits.append(Limit(f"{CGROUP}:{PurePosixPath('/') / relative}", found[0]))
-                    smallest = min(smallest, found[1]) if smallest else found[1]
-            psi.append(parse_psi(self._read(mount.point / inner[-1] / "memory.pressure")))
-        return build(limits, smallest, [item for item in psi if isinstance(item, Psi)])
+        memory = parse_meminfo(self._read("/proc/meminfo"))
+        total = memory.total_bytes
+        signals = stall_signals(self._read("/proc/pressure/memory"), group=False)
+        if memory.swap_used_bytes is not None:
+            signals.append(Signal(SWAP_USED, float(memory.swap_used_bytes)))
+        groups = _Groups()
+        membership = self._read("/proc/self/cgroup")
+        for mount in find_mounts(self._read("/proc/self/mountinfo")):
+            path = cgroup_path(membership, mount.version)
+            if path is not None:
+                self._look(mount, self._existing(mount, ancestors(mount, path)), total, groups)
+        swapped = swapped_in_bytes(self._read("/proc/vmstat"), self._page_bytes)
+        growth = self._window.advance(swapped, limit_events(groups.events), "\n".join(groups.limited))
+        listed = processor_list_bytes(self._read("/proc/zoneinfo"), self._page_bytes)
+        available = Limit(MEMORY_AVAILABLE, min(total, memory.available_bytes + listed))
+        limits = [*([available] if total else []), *groups.limits]
+        sizes = [size for size in (total, *groups.sizes) if size]
+        return build(limits, min(sizes, default=0), [*signals, *groups.signals, *growth])
 
     def _existing(self, mount: CgroupMount, chain: list[PurePosixPath]) -> list[PurePosixPath]:
         """Return the chain, or the mount's root alone: in a namespace the named group may not be under the mount."""
-        return chain if self._place(mount.point / chain[-1]).is_dir() else [PurePosixPath()]
+        return chain if Path(f"{self._root}{mount.point / chain[-1]}").is_dir() else [PurePosixPath()]
 
-    def _group(self, mount: CgroupMount, relative: PurePosixPath, total_bytes: int) -> tuple[int, int] | None:
+    def _look(self, mount: CgroupMount, chain: list[PurePosixPath], total_bytes: int, groups: _Groups) -> None:
+        """Add what the groups of one hierarchy say, outermost first."""
+        for relative in chain:
+            found = self._limit(mount, relative, total_bytes)
+            if found is None:
+                continue
+            name = str(PurePosixPath("/") / relative)
+            groups.limits.append(Limit(f"{CGROUP}:{name}", found[0]))
+            groups.sizes.append(found[1])
+            groups.limited.append(name)
+            if mount.version == 2:
+                folder = mount.point / relative
+                local = self._read(f"{folder}/memory.events.local")
+                # Kernels before 5.2 have the other file only; below the innermost group there is nobody else.
+                groups.events.append(local or (self._read(f"{folder}/memory.events") if relative == chain[-1] else ""))
+        innermost = mount.point / chain[-1]
+        if mount.version == 2:
+            # The real root, which has no type, would only repeat the machine's own averages.
+            if chain[-1].parts or Path(f"{self._root}{innermost}/cgroup.type").exists():
+                groups.signals += stall_signals(self._read(f"{innermost}/memory.pressure"), group=True)
+            return
+        usage = self._read(f"{innermost}/memory.usage_in_bytes")
+        stat = parse_stat(self._read(f"{innermost}/memory.stat"))
+        hidden = v1_hidden_bytes(usage, stat, min([total_bytes, *groups.sizes]))
+        if hidden is not None:
+            # Outer limits come first.
+            groups.limits.insert(0, Limit(CGROUP_HIDDEN, hidden[0]))
+            groups.sizes.append(hidden[1])
+
+    def _limit(self, mount: CgroupMount, relative: PurePosixPath, total_bytes: int) -> tuple[int, int] | None:
+        """Return (available, limit) bytes of one group. Its statistics, which cost most, are read only for a limit."""
         folder = mount.point / relative
-        stat = parse_stat(self._read(folder / "memory.stat"))
         if mount.version == 1:
-            limit = self._read(folder / "memory.limit_in_bytes")
-            return v1_available_bytes(limit, self._read(folder / "memory.usage_in_bytes"), stat, total_bytes)
-        maxima = (self._read(folder / "memory.max"), self._read(folder / "memory.high"))
-        return v2_available_bytes(maxima, self._read(folder / "memory.current"), stat, total_bytes)
+            limit = self._read(f"{folder}/memory.limit_in_bytes")
+            if v1_available_bytes(limit, "0", {}, total_bytes) is None:
+                return None
+            usage, stat = self._read(f"{folder}/memory.usage_in_bytes"), self._read(f"{folder}/memory.stat")
+            return v1_available_bytes(limit, usage, parse_stat(stat), total_bytes)
+        maxima = (self._read(f"{folder}/memory.max"), self._read(f"{folder}/memory.high"))
+        if v2_available_bytes(maxima, "0", {}, total_bytes) is None:
+            return None
+        current, stat = self._read(f"{folder}/memory.current"), self._read(f"{folder}/memory.stat")
+        return v2_available_bytes(maxima, current, parse_stat(stat), total_bytes)
 
-    def _place(self, path: PurePosixPath) -> Path:
-        return self._root / path.relative_to("/")
-
-    def _read(self, path: PurePosixPath) -> str:
+    def _read(self, path: str) -> str:
+        # Bare system calls: buffered text files take several times as long, and a measurement reads dozens.
         try:
-            return self._place(path).read_text("utf-8", "replace")
+            handle = os.open(self._root + path, os.O_RDONLY)
         except OSError:
             return ""
+        try:
+            parts = []
+            while part := os.read(handle, _READ_BYTES):
+                parts.append(part)
+        except OSError:
+            return ""
+        finally:
+            os.close(handle)
+        return b"".join(parts).decode("utf-8", "replace")
 
 
 class PortableProbe:
-    """What the operating system itself calls available, for macOS and Windows.
+    """What the operating system itself calls available: all there is where no probe of its own works.
 
     Args:
         memory: Returns (available, total) bytes of physical memory.
@@ -115,5 +184,13 @@ class FixedProbe:
 
 
 def default_probe(platform: str = sys.platform) -> HeadroomProbe:
-    """Return the probe for an operating system (this one by default)."""
-    return LinuxProbe() if platform == "linux" else PortableProbe()
+    """Return the probe for an operating system (this one by default).
+
+    The Windows probe needs that system's library; anywhere else the portable one stands in for it.
+    """
+    if platform == "linux":
+        return LinuxProbe()
+    if platform == "darwin":
+        return MacProbe(fallback=PortableProbe())
+    reader = kernel_reader() if platform == "win32" else None
+    return PortableProbe() if reader is None else WindowsProbe(reader)

@@ -20,7 +20,9 @@ ROLE = "quantize"
 _SILENCE_S = 60.0
 """Longest silence of a child at work: its heart beats during native calls, but not while the machine swaps it out."""
 
-_CAUSES = {"E-WORKER-START": Cause.START, "E-WORKER-MEMORY": Cause.OUT_OF_MEMORY, "E-WORKER-PROTOCOL": Cause.PROTOCOL}
+_CAUSES = {"E-WORKER-START": Cause.START, "E-WORKER-MEMORY": Cause.OUT_OF_MEMORY}
+_REPORTED = frozenset({"disk_full", "library", "out_of_memory", "write"})
+"""Causes that the child itself may tell (``engine/quantize.py``)."""
 
 
 class Quantizer(Protocol):
@@ -157,8 +159,12 @@ class WorkerQuantizer:
 
 
 def _failed(error: KnownError) -> KnownError:
-    """Return the error of a child as one about its work; what is no end of a child passes."""
+    """Return the error of a child as one about its work. A child is not trusted: only expected words pass."""
+    if error.code == "E-WORKER-BUG":
+        return error
+    cause: object = _CAUSES.get(error.code, Cause.PROTOCOL)
     if error.code == "E-WORKER-DIED":
-        return KnownError("E-QUANTIZE-FAILED", cause=str(error.params.get("cause", Cause.EXIT.value)))
-    cause = _CAUSES.get(error.code)
-    return error if cause is None else KnownError("E-QUANTIZE-FAILED", cause=cause.value)
+        cause = error.params.get("cause")
+    elif error.code == "E-QUANTIZE-FAILED" and error.params.get("cause") in _REPORTED:
+        cause = error.params["cause"]
+    return KnownError("E-QUANTIZE-FAILED", cause=str(cause))

@@ -144,7 +144,7 @@ def cpu_of_flags(text: str) -> Cpu | None:
         name, _, rest = line.partition(":")
         flags = set(rest.split())
         if name.strip() == "flags":
-            return Cpu(avx2="avx2" in flags, avx512=_WHOLE_AVX512 <= flags)
+            return Cpu(avx2="avx2" in flags, avx512=flags >= _WHOLE_AVX512)
         if name.strip() == "Features":
             return Cpu(dotprod="asimddp" in flags, int8_matrix="i8mm" in flags)
     return None

@@ -104,16 +104,21 @@ ARCHITECTURES: Mapping[str, _Family] = MappingProxyType(
 
 
 def representative(layers: Sequence[LayerShape]) -> tuple[int, ...]:
-    """Return the indices of layers that stand for all: the first two, each new succession of two kinds, the last."""
+    """Return the indices of layers that stand for all: each succession of two kinds a few times, and the last.
+
+    Gaps that earlier layers left change the placement for a few layers; then it repeats itself.
+    """
     kept: list[int] = []
-    seen: set[tuple[LayerShape, LayerShape]] = set()
+    seen: dict[tuple[LayerShape, LayerShape], int] = {}
     for index, layer in enumerate(layers):
-        pair = (layers[index - 1], layer) if index else None
-        if index < 2 or index == len(layers) - 1 or (pair is not None and pair not in seen):
+        pair = (layers[max(index - 1, 0)], layer)
+        seen[pair] = seen.get(pair, 0) + 1
+        if seen[pair] <= _REPEATS or index == len(layers) - 1:
             kept.append(index)
-        if pair is not None:
-            seen.add(pair)
     return tuple(kept)
+
+
+_REPEATS = 3
 
 
 def record(architecture: str, shape: GraphShape, embedding: int, vocabulary: int, mode: Mode) -> Tape:
@@ -152,6 +157,9 @@ class _Recorder:
         self._masks: dict[bool, int] = {}
         self._key_places: dict[bool, int] = {}
         self._value_places: dict[bool, int] = {}
+        self._next: LayerShape | None = None
+        self._fetched: int | None = None
+        self._experts_follow = False
 
     def whole(self) -> Tape:
         """Record everything from the embedding to the logits."""
@@ -174,7 +182,7 @@ class _Recorder:
         tape, flash = self._tape, self._mode.flash
         mask_bytes = 2 if flash else _FLOAT
         attentive = [layer for layer in self._shape.layers if layer.heads and not layer.recurrent]
-        for windowed in sorted({layer.window > 0 for layer in attentive}):
+        for windowed in dict.fromkeys(layer.window > 0 for layer in attentive):
             head = max(layer.queries // layer.heads for layer in attentive if (layer.window > 0) == windowed)
             if self._mode.quantized and head % _ROTATION == 0 and not self._shape.latent_rank:
                 tape.input(size(one=_FLOAT * ((head & -head) ** 2 + _ROTATION**2)))
@@ -190,15 +198,19 @@ class _Recorder:
         hidden = tape.node(_per_token(width))
         extra = self._per_layer_lookup() if shape.per_layer_input else None
         chosen = representative(shape.layers)
-        for index in chosen:
+        for place, index in enumerate(chosen):
             layer = shape.layers[index]
+            self._next = shape.layers[chosen[place + 1]] if place + 1 < len(chosen) else None
+            self._experts_follow = layer.experts_used > 0
             unit = _per_token if index < len(shape.layers) - 1 or self._family.late_rows else _per_row
             embedded = hidden
             hidden = self._layer(layer, hidden, unit)
             if extra is not None:
+                gate = tape.node(unit(shape.per_layer_input), hidden)
                 if index == 0:
                     extra = self._per_layer_projection(embedded, extra)
-                hidden = self._per_layer_step(hidden, extra, unit)
+                result = tape.node(unit(width), tape.follow(gate, extra))
+                hidden = tape.node(unit(width), hidden, result, reuse=(hidden, result))
         return hidden
 
     def _layer(self, layer: LayerShape, hidden: int, unit: _Unit) -> int:
@@ -297,7 +309,9 @@ class _Recorder:
         if gate < 0:
             return attended
         opened = tape.node(_per_token(layer.attended), gate)
-        return tape.node(_per_token(layer.attended), attended, opened, reuse=(opened,))
+        # The fused operation's result is seen through a view here.
+        takes = (opened,) if self._mode.flash else (attended, opened)
+        return tape.node(_per_token(layer.attended), attended, opened, reuse=takes)
 
     def _keys(self, layer: LayerShape, normed: int) -> int:
         keys = self._tape.node(_per_token(layer.keys), normed)
@@ -338,6 +352,7 @@ class _Recorder:
             scores = tape.node(self._scores(layer.heads, windowed), queries)
             scores = tape.follow(scores, mask)
             attended = tape.node(out, tape.node(out, scores))
+        self._fetch_early()
         return self._rotated(attended, layer.attended, layer.attended // layer.heads)
 
     def _scores(self, heads: int, windowed: bool) -> Size:
@@ -411,8 +426,9 @@ class _Recorder:
         down = tape.node(unit(used * self._width), active, order)
         weighted = tape.follow(down, weights)
         total = tape.node(unit(self._width), *(weighted,) * min(used, 2))
-        for _ in range(used - 2):
+        if used > 2:
             total = tape.follow(total, weighted)
+        self._fetch_next()
         return total
 
     # --- recurrent layers ---------------------------------------------------------------------------------------
@@ -426,13 +442,36 @@ class _Recorder:
             return self._grouped_scan(normed)
         return self._delta(normed)
 
+    def _extended(self, source: int, channels: int) -> int:
+        """Put the last tokens' inputs before these (``build_rs``)."""
+        past = size(sequences=_FLOAT * channels * (self._shape.convolution - 1))
+        before, self._fetched = self._fetched, None
+        if before is None:
+            before = self._tape.node(past)
+        return self._tape.node(_per_token(channels) + past, before, source)
+
+    def _fetch_next(self) -> None:
+        """Fetch the next layer's past inputs: the graph does so early, while products of this layer still wait.
+
+        ``build_rs`` puts its nodes into the graph at once, what follows it only when something asks for it.
+        """
+        shape, following = self._shape, self._next
+        if following is None or not following.recurrent or self._fetched is not None or self._family.gated:
+            return
+        channels = shape.state_inner + 2 * shape.state_groups * shape.state_size or self._width
+        self._fetched = self._tape.node(size(sequences=_FLOAT * channels * (shape.convolution - 1)))
+
     def _convolved(self, source: int, channels: int) -> int:
-        """Put the last tokens' inputs before these and convolve (``build_rs``, ``ggml_ssm_conv``)."""
-        tape = self._tape
-        past = _FLOAT * channels * (self._shape.convolution - 1)
-        before = tape.node(size(sequences=past))
-        together = tape.node(_per_token(channels) + size(sequences=past), before, source)
-        return tape.node(_per_token(channels), together)
+        """Convolve over these and the last tokens' inputs (``ggml_ssm_conv``)."""
+        extended = self._extended(source, channels)
+        if not self._shape.state_size:
+            self._fetch_early()
+        return self._tape.node(_per_token(channels), extended)
+
+    def _fetch_early(self) -> None:
+        """Fetch where no experts follow in this layer; else that comes after them."""
+        if not self._experts_follow:
+            self._fetch_next()
 
     def _state(self) -> Size:
         return size(sequences=_FLOAT * self._shape.state_inner * self._shape.state_size)
@@ -454,6 +493,7 @@ class _Recorder:
         parts = tape.node(_per_token(heads + 2 * shape.state_size), convolved)
         step = tape.node(inner, tape.node(_per_token(heads), parts))
         scanned = tape.node(inner + self._state(), convolved, step, parts, parts)
+        self._fetch_early()
         gate = tape.node(inner, both)
         kept = tape.follow(convolved)
         kept = tape.node(inner, scanned, kept, reuse=(kept,))
@@ -468,6 +508,7 @@ class _Recorder:
         convolved = self._convolved(both, channels)
         step = tape.node(_per_token(shape.state_heads), both)
         scanned = tape.node(inner + self._state(), convolved, step, convolved, convolved)
+        self._fetch_early()
         gate = tape.node(inner, both)
         kept = tape.node(inner, convolved)
         kept = tape.node(inner, scanned, kept, reuse=(kept,))
@@ -478,9 +519,9 @@ class _Recorder:
         tape, shape = self._tape, self._shape
         inner, keys = _per_token(shape.state_inner), shape.state_size * shape.state_groups
         channels = shape.state_inner + 2 * keys
-        convolution = tape.node(_per_token(channels), normed)
-        convolved = self._convolved(convolution, channels)
+        extended = self._extended(tape.node(_per_token(channels), normed), channels)
         state = tape.node(self._state())
+        convolved = tape.node(_per_token(channels), extended)
         query, key = (tape.node(_per_token(keys), convolved) for _ in range(2))
         decay, strength = (tape.node(_per_token(shape.state_heads), normed) for _ in range(2))
         result = tape.node(inner + self._state(), query, key, convolved, decay, strength, state)
@@ -503,12 +544,6 @@ class _Recorder:
         total = tape.node(whole, normed, lookup, reuse=(normed, lookup))
         return tape.node(whole, total)
 
-    def _per_layer_step(self, hidden: int, extra: int, unit: _Unit) -> int:
-        tape, width = self._tape, self._width
-        gate = tape.follow(tape.node(unit(self._shape.per_layer_input), hidden), extra)
-        result = tape.node(unit(width), gate)
-        return tape.node(unit(width), hidden, result, reuse=(hidden, result))
-
     # --- gemma3n ------------------------------------------------------------------------------------------------
 
     def _stacked_layers(self) -> int:
@@ -519,15 +554,15 @@ class _Recorder:
         extra = self._per_layer_lookup()
         others = tape.node(three, tape.node(three, embedded))
         scaled = tape.node(three, others)
-        tape.follow(others)
+        tape.node(0, tape.follow(others))
         stack = tape.node(four, embedded, scaled)
         chosen = representative(self._shape.layers)
         for index in chosen:
             predicted = self._predicted(stack)
-            result, normed = self._active(self._shape.layers[index], predicted, sparse=index < _SPARSE_LAYERS)
+            result = self._active(self._shape.layers[index], predicted, sparse=index < _SPARSE_LAYERS)
             difference = tape.node(one, result, predicted)
             spread = tape.node(four, difference)
-            tape.follow(result)
+            tape.node(0, tape.follow(result))
             corrected = tape.node(four, spread, predicted, reuse=(spread, predicted))
             gate = tape.node(_per_token(self._shape.per_layer_input), tape.node(one, corrected))
             if index == 0:
@@ -535,10 +570,9 @@ class _Recorder:
             gate = tape.follow(gate, extra)
             added = tape.node(three, corrected, tape.node(one, gate))
             stack = tape.node(four, corrected, added)
-            del normed
         others = tape.node(three, stack)
         scaled = tape.node(three, others)
-        tape.follow(others)
+        tape.node(0, tape.follow(others))
         merged = tape.node(one, stack, scaled)
         return tape.follow(tape.follow(merged, scaled), scaled)
 
@@ -547,11 +581,11 @@ class _Recorder:
         tape, width = self._tape, self._width
         four = _per_token(4 * width)
         turned = tape.node(four, stack)
-        tape.node(_per_token(16), tape.node(_per_token(width), stack))
+        tape.node(0, tape.node(_per_token(width), stack))
         mixed = tape.node(four, tape.node(four, turned))
         return tape.node(four, mixed, stack, reuse=(mixed, stack))
 
-    def _active(self, layer: LayerShape, predicted: int, *, sparse: bool) -> tuple[int, int]:
+    def _active(self, layer: LayerShape, predicted: int, *, sparse: bool) -> int:
         """Attention, the low-rank path beside it, and the feed-forward part."""
         tape, width = self._tape, self._width
         one, inner = _per_token(width), _per_token(layer.feed_forward)
@@ -564,11 +598,11 @@ class _Recorder:
         source = tape.node(one, mixed)
         up, gate = tape.node(inner, source), tape.node(inner, source)
         if sparse:
-            tape.node(_per_token(1), tape.node(inner, gate))
+            tape.node(0, tape.node(inner, gate))
             gate = tape.follow(gate)
         product = tape.node(inner, up, gate, reuse=(up, gate))
         result = tape.node(one, product)
-        return tape.node(one, result, mixed, reuse=(result, mixed)), normed
+        return tape.node(one, result, mixed, reuse=(result, mixed))
 
 
 _SPARSE_LAYERS = 10

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muniment_resources.units import format_bytes
-from muniment_runtime.contracts import Headroom, KvType, ModelSpec, Need, Pins, Prediction, Profile, RunConfig
+from muniment_runtime.contracts import (
+    Candidate,
+    Headroom,
+    KvType,
+    ModelSpec,
+    Need,
+    Pins,
+    Prediction,
+    Profile,
+    RunConfig,
+)
 from muniment_runtime.planner.candidates import configurations, smallest
 from muniment_runtime.planner.knowledge import Knowledge
 from muniment_runtime.planner.need import kv_fits_type
 from muniment_runtime.planner.needs import Needs
-from muniment_runtime.planner.prior import SpeedModel, SpeedPrior
+from muniment_runtime.planner.prior import SpeedModel, SpeedPrior, microseconds
+from muniment_runtime.planner.rank import Entry
 
-__all__ = ["RULES", "Judge", "Judged", "Params"]
+__all__ = ["RULES", "Judge", "Judged", "Params", "entry_of"]
 
 Params = Mapping[str, str | int | float]
 
@@ -39,15 +50,15 @@ _NOTHING: Params = {}
 
 
 class Judged(NamedTuple):
-    """A configuration with everything but its place among the others. ``reason`` is empty when no rule failed."""
+    """A configuration with everything but its place among the others.
 
-    spec: ModelSpec
-    config: RunConfig
-    need: Need
-    formula: Need | None
-    prediction: Prediction
-    reason: str
-    params: Params
+    Attributes:
+        candidate: Its reason is empty when no rule failed.
+        entry: What the order looks at.
+    """
+
+    candidate: Candidate
+    entry: Entry
 
 
 class Judge:
@@ -67,6 +78,7 @@ class Judge:
         needs: Needs,
     ) -> None:
         self._needs = needs
+        self._fitting: dict[tuple[str, KvType], bool] = {}
         self._bound_bytes = headroom.available_bytes - margin_bytes
         self._profile = profile
         self._pins = pins
@@ -87,7 +99,7 @@ class Judge:
             configs = [config for config in configs if self._asked(config)]
             if not configs:
                 return [self._excluded(spec, speed, "not_probed", {"model": spec.model_id})]
-        return [self._judged(spec, config, speed) for config in configs]
+        return self._judged(spec, configs, speed)
 
     def questions(self, spec: ModelSpec) -> list[RunConfig]:
         """Return the configurations that need a dry run because nothing else tells their need."""
@@ -143,7 +155,7 @@ class Judge:
             return "no_chat_template", {"model": spec.model_id}
         if not spec.supported and not self._knowledge.probing:
             return "unsupported", {"model": spec.model_id, "architecture": spec.architecture}
-        if self._pins.kv_type is not None and not kv_fits_type(spec, self._pins.kv_type):
+        if self._pins.kv_type is not None and not self._fits_type(spec, self._pins.kv_type):
             return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(self._pins.kv_type)}
         if spec.single_sequence and (self._pins.sequences or 1) > 1:
             return "one_sequence_only", {"model": spec.model_id}
@@ -151,35 +163,75 @@ class Judge:
 
     def _excluded(self, spec: ModelSpec, speed: SpeedModel, reason: str, params: Params) -> Judged:
         config = smallest(spec, self._pins, self._least, self._threads)
-        if not spec.supported or not kv_fits_type(spec, config.kv_type):
-            return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, reason, params)
-        need = self._formula(spec, config)
-        return Judged(spec, config, need, need, speed.predict(config), reason, params)
+        need, formula, prediction = _NO_NEED, None, _NO_PREDICTION
+        if spec.supported and self._fits_type(spec, config.kv_type):
+            need = formula = self._needs.of(spec)[config]._replace(residual_bytes=self._residual(spec))
+            prediction = speed.predict(config)
+        candidate = Candidate(config, spec.quantization, need, prediction, False, reason, params, formula)
+        return Judged(candidate, entry_of(candidate, spec, self._needed, self._knowledge.running))
 
     def _residual(self, spec: ModelSpec) -> int:
         return self._knowledge.residual_bytes.get(spec.architecture, 0)
 
-    def _formula(self, spec: ModelSpec, config: RunConfig) -> Need:
-        need, residual = self._needs.of(spec, config), self._residual(spec)
-        return need._replace(residual_bytes=residual) if residual else need
+    def _judged(self, spec: ModelSpec, configs: Sequence[RunConfig], speed: SpeedModel) -> list[Judged]:
+        """Judge many configurations of one model; a loop rather than calls, because there are hundreds of them."""
+        residual, runs, running = self._residual(spec), self._knowledge.dry_runs, self._knowledge.running
+        formulas = self._needs.of(spec) if spec.supported else None
+        quantization, parameters, weights_bytes = spec.quantization, spec.parameters, spec.weights_bytes
+        found: list[Judged] = []
+        for config in configs:
+            model_id, context, kv_type, sequences, _, ubatch, _, mmap, _, _, _, _ = config
+            formula = need = None
+            prediction, ttft_us = _NO_PREDICTION, None
+            fits_type = formulas is None or self._fits_type(spec, kv_type)
+            if fits_type:
+                prediction, ttft_us = speed.timed(config)
+                if formulas is not None:
+                    formula = need = formulas[config]
+                    if residual:
+                        formula = need = formula._replace(residual_bytes=residual)
+                if runs and config in runs:
+                    need = runs[config]._replace(residual_bytes=residual)
+            total_bytes = 0 if need is None else need.total_bytes
+            reason, params = self._verdict(spec, config, need, total_bytes, fits_type)
+            found.append(
+                Judged(
+                    Candidate(config, quantization, need or _NO_NEED, prediction, not reason, reason, params, formula),
+                    Entry(
+                        reason not in RULES,
+                        total_bytes,
+                        total_bytes - weights_bytes if mmap else total_bytes,
+                        parameters,
+                        weights_bytes,
+                        ttft_us,
+                        model_id,
+                        context,
+                        kv_type,
+                        sequences,
+                        ubatch,
+                        self._needed - context if context < self._needed else 0,
+                        config == running,
+                    ),
+                )
+            )
+        return found
 
-    def _judged(self, spec: ModelSpec, config: RunConfig, speed: SpeedModel) -> Judged:
-        residual = self._residual(spec)
-        formula = None
-        if spec.supported:
-            if not kv_fits_type(spec, config.kv_type):
-                unfit: Params = {"model": spec.model_id, "kv_type": str(config.kv_type)}
-                return Judged(spec, config, _NO_NEED, None, _NO_PREDICTION, "kv_type_unavailable", unfit)
-            formula = self._formula(spec, config)
-        known = self._knowledge.dry_runs.get(config)
-        need = formula if known is None else known._replace(residual_bytes=residual)
-        reason, params = self._verdict(spec, config, need)
-        return Judged(spec, config, need or _NO_NEED, formula, speed.predict(config), reason, params)
+    def _fits_type(self, spec: ModelSpec, kv_type: KvType) -> bool:
+        key = (spec.model_id, kv_type)
+        fits = self._fitting.get(key)
+        if fits is None:
+            fits = self._fitting[key] = kv_fits_type(spec, kv_type)
+        return fits
 
-    def _verdict(self, spec: ModelSpec, config: RunConfig, need: Need | None) -> tuple[str, Params]:
+    def _verdict(
+        self, spec: ModelSpec, config: RunConfig, need: Need | None, total_bytes: int, fits_type: bool
+    ) -> tuple[str, Params]:
+        if not fits_type:
+            return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(config.kv_type)}
         if config.context > spec.context_train:
             return "context_over_training", {"context": config.context, "context_train": spec.context_train}
-        if config in self._knowledge.unrunnable or need is None:
+        unrunnable = self._knowledge.unrunnable
+        if need is None or (unrunnable and config in unrunnable):
             return "refused_by_library", {"model": spec.model_id}
         if (
             config.kv_type is not KvType.F16
@@ -187,7 +239,27 @@ class Judge:
             and config.kv_type not in self._knowledge.measured_kv
         ):
             return "not_calibrated", {"kv_type": str(config.kv_type)}
-        missing = need.total_bytes - self._bound_bytes
+        missing = total_bytes - self._bound_bytes
         if missing > 0:
             return "needs_more_memory", {"missing_bytes": missing, "missing": format_bytes(missing)}
         return "", _NOTHING
+
+
+def entry_of(candidate: Candidate, spec: ModelSpec, needed_context: int, running: RunConfig | None) -> Entry:
+    """Return what the order looks at."""
+    config, total_bytes = candidate.config, candidate.need.total_bytes
+    return Entry(
+        allowed=candidate.reason not in RULES,
+        need_bytes=total_bytes,
+        private_bytes=total_bytes - spec.weights_bytes if config.mmap else total_bytes,
+        parameters=spec.parameters,
+        weights_bytes=spec.weights_bytes,
+        ttft_us=microseconds(candidate.prediction.ttft_s),
+        model_id=config.model_id,
+        context=config.context,
+        kv_type=config.kv_type,
+        sequences=config.sequences,
+        ubatch=config.ubatch,
+        shortfall=max(0, needed_context - config.context),
+        stays=config == running,
+    )

@@ -29,6 +29,7 @@ __all__ = [
     "output_bytes",
     "padded",
     "ubatch_tokens",
+    "vocabulary_bytes",
     "weights_bytes",
 ]
 
@@ -154,8 +155,10 @@ def estimate(spec: ModelSpec, config: RunConfig, residual_bytes: int = 0) -> Nee
 
 
 # Settings at which the temporary tensors are placed: tokens, cells of one stream, sequences. Between them the order
-# of sizes, and with it the placement, hardly changes; the largest of the sums found at all of them is taken.
-_POINTS = ((512, 512, 1), (512, 2048, 1), (512, 8192, 1), (512, 32768, 1), (512, 131072, 1), (512, 2048, 8), (64, 8192, 8))
+# of sizes, and with it the placement, hardly changes; the largest of the sums found is taken. Several sequences may
+# move states and logits above other tensors, so one sequence is judged by the first points alone.
+_POINTS = ((512, 512, 1), (512, 2048, 1), (512, 8192, 1), (512, 32768, 1), (512, 131072, 1), (64, 4096, 1))
+_MANY_POINTS = ((512, 1024, 4), (512, 8192, 4), (64, 2048, 8))
 
 
 class NeedModel:
@@ -179,7 +182,7 @@ class NeedModel:
         self._base_bytes = base_bytes(spec)
         self._shape = spec.shape or _plain_shape(spec)
         self._row_bytes: dict[tuple[KvType, bool], tuple[tuple[int, int], ...]] = {}
-        self._peaks: dict[tuple[KvType, bool], tuple[tuple[int, ...], ...]] = {}
+        self._peaks: dict[tuple[KvType, bool, bool], tuple[tuple[int, ...], ...]] = {}
         self._window = max((layer.window for layer in spec.layers), default=0)
 
     def need(self, config: RunConfig) -> Need:
@@ -209,12 +212,12 @@ class NeedModel:
         if self._window:
             window_cells = self._window * (sequences if unified else 1) + tokens
             window_cells = -(-min(cells, window_cells) // CONTEXT_STEP) * CONTEXT_STEP
-        key = (config.kv_type, config.flash_attention)
-        peaks = self._peaks.get(key)
+        kv_type, flash = config.kv_type, config.flash_attention
+        peaks = self._peaks.get((kv_type, flash, sequences > 1))
         if peaks is None:
-            peaks = self._prepare(*key)
+            peaks = self._prepare(kv_type, flash, many=sequences > 1)
         kv_bytes = 0
-        for window, row_bytes in self._row_bytes[key]:
+        for window, row_bytes in self._row_bytes[kv_type, flash]:
             kv_bytes += row_bytes * (window_cells if window else cells)
         rows = tokens if tokens < sequences else sequences
         # A batch is split evenly over the sequences (graph_reserve).
@@ -228,8 +231,7 @@ class NeedModel:
                 + per_row * rows
                 + per_stored_cell * cells * streams
             )
-            if peak > compute_bytes:
-                compute_bytes = peak
+            compute_bytes = max(compute_bytes, peak)
         weights = spec.weights_bytes
         if config.repack:
             weights += spec.repack_bytes if config.mmap else spec.tied_copy_bytes
@@ -243,7 +245,7 @@ class NeedModel:
             self._residual_bytes,
         )
 
-    def _prepare(self, kv_type: KvType, flash: bool) -> tuple[tuple[int, ...], ...]:
+    def _prepare(self, kv_type: KvType, flash: bool, *, many: bool) -> tuple[tuple[int, ...], ...]:
         """Sum up cache rows by window, and find the peaks of the temporary tensors."""
         if kv_type.quantized and not flash:
             raise BugError("a quantized V cache needs flash attention")
@@ -257,12 +259,12 @@ class NeedModel:
         mode = Mode(flash, kv_type.quantized, _BLOCK_BYTES[kv_type] // _BLOCK)
         tape = record(spec.architecture, shape, spec.embedding_length, spec.vocabulary, mode)
         found = set()
-        for tokens, cells, sequences in _POINTS:
+        for tokens, cells, sequences in _POINTS + _MANY_POINTS if many else _POINTS:
             window_cells = min(cells, padded(self._window + tokens, CONTEXT_STEP)) if self._window else 0
             point = (1, tokens, tokens * cells, tokens * window_cells, sequences, sequences, cells * sequences)
             found.add(unpacked(tape.peak(point)))
         peaks = tuple(one for one in found if not any(_covers(other, one) for other in found if other != one))
-        self._peaks[kv_type, flash] = peaks
+        self._peaks[kv_type, flash, many] = peaks
         return peaks
 
 

@@ -5,36 +5,48 @@ from __future__ import annotations
 from muniment_runtime.contracts import ModelSpec, Need, RunConfig
 from muniment_runtime.planner.need import NeedModel
 
-__all__ = ["Needs"]
+__all__ = ["ModelNeeds", "Needs"]
 
 _MAX_MODELS = 256
 _MAX_CONFIGS = 4096
 
 
+class ModelNeeds(dict[RunConfig, Need]):
+    """Needs of one model by configuration; a missing one is computed and kept. Without the learned correction.
+
+    Raises:
+        KnownError: ``E-MODEL-UNSUPPORTED``.
+        BugError: The configuration is impossible.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self._model = NeedModel(spec)
+
+    def __missing__(self, config: RunConfig) -> Need:
+        need = self[config] = self._model.need(config)
+        return need
+
+
 class Needs:
     """Remembers what the closed form gave: a plan is made at every question, the models change once a month.
 
-    Not thread-safe; the learned correction is not part of what is kept.
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
-        self._models: dict[tuple[str, str, int], tuple[NeedModel, dict[RunConfig, Need]]] = {}
+        self._models: dict[tuple[str, str, int], ModelNeeds] = {}
 
-    def of(self, spec: ModelSpec, config: RunConfig) -> Need:
-        """Return the need of a model that the closed form covers.
+    def of(self, spec: ModelSpec) -> ModelNeeds:
+        """Return the needs of a model that the closed form covers.
 
         Raises:
             KnownError: ``E-MODEL-UNSUPPORTED``.
-            BugError: The configuration is impossible.
         """
         key = (spec.model_id, spec.sha256, spec.repack_bytes)
-        entry = self._models.get(key)
-        if entry is None or len(entry[1]) > _MAX_CONFIGS:
+        known = self._models.get(key)
+        if known is None or len(known) > _MAX_CONFIGS:
             if len(self._models) >= _MAX_MODELS:
                 self._models.clear()
-            entry = self._models[key] = (NeedModel(spec), {})
-        model, known = entry
-        need = known.get(config)
-        if need is None:
-            need = known[config] = model.need(config)
-        return need
+            known = self._models[key] = ModelNeeds(spec)
+        return known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muniment_runtime.contracts import ModelSpec, Need, NeedBasis, OracleSizes, RunConfig
-from muniment_runtime.planner.need import base_bytes
+from muniment_runtime.planner.need import base_bytes, weights_bytes
 
 __all__ = ["oracle_need"]
 
@@ -11,9 +11,7 @@ __all__ = ["oracle_need"]
 def oracle_need(spec: ModelSpec, config: RunConfig, sizes: OracleSizes, residual_bytes: int = 0) -> Need:
     """Return the need whose caches and temporary tensors the library computed itself.
 
-    Weights come from the file's own tensors, because a dry run leaves out the copies in a faster layout. Such copies
-    come on top when the file is mapped, for the mapped source stays; without a mapping each matrix is read straight
-    into its final layout. The process base is the measured constant of the closed form.
+    Weights and process base are those of the closed form: a dry run leaves out the copies in a faster layout.
 
     Args:
         spec: The model.
@@ -21,9 +19,8 @@ def oracle_need(spec: ModelSpec, config: RunConfig, sizes: OracleSizes, residual
         sizes: Result of the dry run.
         residual_bytes: Correction learned from earlier loads.
     """
-    copies = spec.repack_bytes if config.repack and config.mmap else 0
     return Need(
-        weights_bytes=spec.weights_bytes + copies,
+        weights_bytes=weights_bytes(spec, config),
         kv_bytes=sizes.kv_bytes,
         recurrent_bytes=sizes.recurrent_bytes,
         compute_bytes=sizes.compute_bytes,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from muniment_resources.errors import BugError
 from muniment_resources.units import MIB, format_bytes
 from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, NeedBasis, Pins, Plan, Profile, RunConfig
-from muniment_runtime.planner.judge import RULES, Judge, Judged, Params
+from muniment_runtime.planner.judge import RULES, Judge, Params, entry_of
 from muniment_runtime.planner.knowledge import NOTHING_KNOWN, Knowledge
 from muniment_runtime.planner.needs import Needs
-from muniment_runtime.planner.prior import SpeedPrior
+from muniment_runtime.planner.prior import SpeedPrior, microseconds
 from muniment_runtime.planner.rank import TTFT_BUDGET_US, Choice, Entry, choose, over_time_budget, rungs
 
 __all__ = ["RULES", "default_margin", "entries_of", "make_plan", "microseconds", "open_questions"]
@@ -25,11 +25,6 @@ def default_margin(headroom: Headroom, spread_bytes: int = 0) -> int:
         spread_bytes: How far measured needs scatter on this device: the reserve grows by it.
     """
     return max(512 * MIB, headroom.total_bytes * 8 // 100) + spread_bytes
-
-
-def microseconds(seconds: float | None) -> int | None:
-    """Return a time in whole microseconds: the form in which times are compared and recorded."""
-    return None if seconds is None else round(seconds * 1_000_000)
 
 
 def make_plan(
@@ -74,11 +69,11 @@ def make_plan(
         headroom, profile, pins, needed_context, least, margin, priors or SpeedPrior(), threads, knowledge, needs
     )
     judged = [item for model_id in sorted(by_id) for item in judge.model(by_id[model_id])]
-    entries = [_entry(item, needed_context, knowledge.running) for item in judged]
+    entries = [item.entry for item in judged]
     choice = choose(profile, entries, headroom.available_bytes, margin, pins.override and _pinned(pins))
     told = _Told(profile, headroom, margin, entries, choice)
-    candidates = [told.candidate(index, item) for index, item in enumerate(judged)]
-    missing = [int(item.params["missing_bytes"]) for item in judged if item.reason == "needs_more_memory"]
+    candidates = [told.candidate(index, item.candidate) for index, item in enumerate(judged)]
+    missing = [int(item.reason_params["missing_bytes"]) for item in candidates if item.reason == "needs_more_memory"]
     if choice.chosen is None and _pinned(pins):
         free = make_plan(
             specs, headroom, profile, Pins(), needed_context, margin, priors, threads, least_context, knowledge, needs
@@ -93,7 +88,7 @@ def make_plan(
         candidates=tuple(candidates),
         chosen=choice.chosen,
         unblock_bytes=min(missing, default=0) if choice.chosen is None else 0,
-        ladder=rungs([item.need.total_bytes for item in judged], choice.order),
+        ladder=rungs([entry.need_bytes for entry in entries], choice.order),
         needed_context=needed_context,
     )
 
@@ -140,26 +135,6 @@ def _would_fit(candidate: Candidate) -> Candidate:
     return candidate._replace(fits=False, reason="pinned_out", reason_params=params)
 
 
-def _entry(item: Judged, needed_context: int, running: RunConfig | None) -> Entry:
-    config, spec = item.config, item.spec
-    total = item.need.total_bytes
-    return Entry(
-        item.reason not in RULES,
-        total,
-        total - spec.weights_bytes if config.mmap else total,
-        spec.parameters,
-        spec.weights_bytes,
-        microseconds(item.prediction.ttft_s),
-        config.model_id,
-        config.context,
-        config.kv_type.value,
-        config.sequences,
-        config.ubatch,
-        max(0, needed_context - config.context),
-        config == running,
-    )
-
-
 def entries_of(
     candidates: Sequence[Candidate],
     specs: Mapping[str, ModelSpec],
@@ -167,14 +142,7 @@ def entries_of(
     running: RunConfig | None = None,
 ) -> list[Entry]:
     """Return what the order looks at, one entry a candidate."""
-    return [
-        _entry(
-            Judged(specs[item.config.model_id], item.config, item.need, item.formula, item.prediction, item.reason, {}),
-            needed_context,
-            running,
-        )
-        for item in candidates
-    ]
+    return [entry_of(item, specs[item.config.model_id], needed_context, running) for item in candidates]
 
 
 class _Told:
@@ -188,23 +156,24 @@ class _Told:
         self._choice = choice
         self._free = {"headroom": format_bytes(headroom.available_bytes), "margin": format_bytes(margin)}
 
-    def candidate(self, index: int, item: Judged) -> Candidate:
-        reason, params = item.reason, item.params
-        fits = not reason
+    def candidate(self, index: int, item: Candidate) -> Candidate:
+        """Return the candidate with its verdict among the others."""
         chosen = self._choice.chosen
         if index == chosen:
             reason = "overridden" if self._choice.overridden else "chosen"
-            params = {
+            params: Params = {
                 "model": item.config.model_id,
                 "context": item.config.context,
-                "quantization": item.spec.quantization,
+                "quantization": item.quantization,
                 "need": format_bytes(item.need.total_bytes),
                 **self._free,
             }
-        elif fits and chosen is not None:
+        elif item.fits and chosen is not None:
             reason, params = self._beaten(self._entries[index], self._entries[chosen])
+        else:
+            return item
         return Candidate(
-            item.config, item.spec.quantization, item.need, item.prediction, fits, reason, params, item.formula
+            item.config, item.quantization, item.need, item.prediction, item.fits, reason, params, item.formula
         )
 
     def _beaten(self, entry: Entry, best: Entry) -> tuple[str, Params]:

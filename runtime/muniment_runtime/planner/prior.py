@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muniment_runtime.contracts import KvType, ModelSpec, Prediction, RunConfig
-from muniment_runtime.planner.need import kv_row_bytes, ubatch_tokens
+from muniment_runtime.planner.need import kv_row_bytes
 
-__all__ = ["SpeedModel", "SpeedPrior", "active_parameters"]
+__all__ = ["SpeedModel", "SpeedPrior", "active_parameters", "microseconds"]
 
 
 @dataclass(frozen=True)
@@ -58,33 +58,44 @@ class SpeedModel:
         self._step_s = self._read_s * share
         self._layers = spec.layers
         self._row_bytes: dict[KvType, int] = {}
-        self._known: dict[tuple[object, ...], Prediction] = {}
+        self._ttft: dict[tuple[int, int, int], float] = {}
+        self._known: dict[tuple[float, int, int, KvType], tuple[Prediction, int | None]] = {}
 
     def predict(self, config: RunConfig) -> Prediction:
         """Return predicted times for the prompt, or for as much of it as the context holds."""
-        tokens = min(self._prompt_tokens, config.context)
-        batch = ubatch_tokens(config)
-        key = (tokens, batch, config.sequences, config.kv_type, config.threads)
+        return self.timed(config)[0]
+
+    def timed(self, config: RunConfig) -> tuple[Prediction, int | None]:
+        """Return the prediction together with the time to the first token in whole microseconds."""
+        _, context, kv_type, sequences, batch, ubatch, _, _, _, threads, _, _ = config
+        tokens = context if context < self._prompt_tokens else self._prompt_tokens
+        reading = (tokens, min(context * sequences, batch, ubatch), threads)
+        read_s = self._ttft.get(reading)
+        if read_s is None:
+            read_s = self._ttft[reading] = self._read(*reading)
+        key = (read_s, tokens, sequences, kv_type)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._predict(config, tokens, batch)
+            known = self._known[key] = self._predict(*key)
         return known
 
-    def _predict(self, config: RunConfig, tokens: int, batch: int) -> Prediction:
+    def _read(self, tokens: int, batch: int, threads: int) -> float:
         operations = self._operations_per_token * tokens + self._attention * tokens**2
-        read_s = -(-tokens // batch) * self._read_s + operations / (
-            self._prior.operations_per_s * max(1, config.threads)
-        )
-        row = self._row_bytes.get(config.kv_type)
+        return -(-tokens // batch) * self._read_s + operations / (self._prior.operations_per_s * max(1, threads))
+
+    def _predict(self, read_s: float, tokens: int, sequences: int, kv_type: KvType) -> tuple[Prediction, int | None]:
+        row = self._row_bytes.get(kv_type)
         if row is None:
-            row = self._row_bytes[config.kv_type] = sum(
-                kv_row_bytes(config.kv_type, layer.k_elements) + kv_row_bytes(config.kv_type, layer.v_elements)
+            row = self._row_bytes[kv_type] = sum(
+                kv_row_bytes(kv_type, layer.k_elements) + kv_row_bytes(kv_type, layer.v_elements)
                 for layer in self._layers
             )
-        tpot_s = self._step_s + config.sequences * row * tokens / self._prior.bandwidth_bytes_per_s
-        return Prediction(
-            ttft_s=round(read_s + tpot_s, 6),
-            tpot_s=round(tpot_s, 6),
-            tokens_per_s=round(config.sequences / tpot_s, 6) if tpot_s > 0 else None,
-            quality=None,
-        )
+        tpot_s = self._step_s + sequences * row * tokens / self._prior.bandwidth_bytes_per_s
+        ttft_s = read_s + tpot_s
+        prediction = Prediction(ttft_s, tpot_s, sequences / tpot_s if tpot_s > 0 else None, None)
+        return prediction, microseconds(ttft_s)
+
+
+def microseconds(seconds: float | None) -> int | None:
+    """Return a time in whole microseconds: the form in which times are compared and recorded."""
+    return None if seconds is None else round(seconds * 1_000_000)

@@ -12,8 +12,9 @@ from muniment_runtime.contracts import Candidate, Headroom, ModelSpec, Need, Pin
 from muniment_runtime.headroom.chain import split_name
 from muniment_runtime.planner.plan import RULES, microseconds
 from muniment_runtime.planner.rank import Entry, choose, rungs
+from muniment_runtime.planner.residual import Residual, ResidualKey
 
-__all__ = ["Replayed", "decision_record", "plan_json", "replay"]
+__all__ = ["Replayed", "decision_record", "headroom_json", "plan_json", "replay"]
 
 _RECORD_VERSION = 2
 _NO_CODE = re.compile(r"[^A-Za-z0-9._:+=%,-]+")
@@ -35,12 +36,17 @@ class Replayed(NamedTuple):
     ladder: tuple[int, ...]
 
 
-def plan_json(plan: Plan) -> dict[str, object]:
-    """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates."""
+def plan_json(plan: Plan, learned: Mapping[ResidualKey, Residual] | None = None) -> dict[str, object]:
+    """Return the object that ``plan --json`` prints; ``chosen`` is a candidate or ``None``, the ladder candidates.
+
+    Args:
+        plan: The plan.
+        learned: How far earlier loads were off.
+    """
     candidates = [_candidate_json(candidate) for candidate in plan.candidates]
     return {
         "profile": str(plan.profile),
-        "headroom": {**_headroom_json(plan.headroom), "binding": plan.headroom.binding, **_signals(plan.headroom)},
+        "headroom": headroom_json(plan.headroom),
         "margin_bytes": plan.margin_bytes,
         "needed_context": plan.needed_context,
         "pins": _pins(plan.pins),
@@ -48,20 +54,28 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "chosen": None if plan.chosen is None else candidates[plan.chosen],
         "unblock_bytes": plan.unblock_bytes,
         "ladder": [candidates[index] for index in plan.ladder],
+        "learned": [
+            {
+                "architecture": key.architecture,
+                "backend": key.backend,
+                "system": key.system,
+                "loads": residual.samples,
+                "typical_bytes": residual.typical_bytes,
+                "high_bytes": residual.high_bytes,
+            }
+            for key, residual in sorted((learned or {}).items())
+        ],
     }
 
 
-def _headroom_json(headroom: Headroom) -> dict[str, object]:
+def headroom_json(headroom: Headroom) -> dict[str, object]:
+    """Return the headroom with every limit, signal and device; ``binding`` names a limit."""
     return {
         "available_bytes": headroom.available_bytes,
         "limits": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.limits],
+        "binding": headroom.binding,
         "pressure": str(headroom.pressure),
-    }
-
-
-def _signals(headroom: Headroom) -> dict[str, object]:
-    return {
-        "signals": {signal.name: signal.value for signal in headroom.signals},
+        "signals": [{"name": signal.name, "value": signal.value} for signal in headroom.signals],
         "devices": [{"name": limit.name, "bytes": limit.bytes} for limit in headroom.device_limits],
     }
 
@@ -91,10 +105,17 @@ def _candidate_json(candidate: Candidate) -> dict[str, object]:
         "flash_attention": config.flash_attention,
         "need": _need_json(candidate.need),
         "formula": None if formula is None else _need_json(formula),
-        "prediction": candidate.prediction._asdict(),
+        "prediction": _prediction_json(candidate.prediction),
         "fits": candidate.fits,
         "reason": candidate.reason,
         "missing_bytes": candidate.reason_params.get("missing_bytes", 0),
+    }
+
+
+def _prediction_json(prediction: Prediction) -> dict[str, object]:
+    """Return the prediction, to the microsecond: it is a guess."""
+    return {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in prediction._asdict().items()
     }
 
 
