@@ -176,6 +176,7 @@ def test_copied_weights_are_exactly_those_that_the_library_copies(type_name: str
         heads=8,
         heads_kv=4,
         vocabulary=32000,
+        tied=True,
         types=(type_name, type_name),
     )
     path = write_shape(shape, tmp_path / "copied.gguf")

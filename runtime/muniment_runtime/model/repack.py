@@ -156,7 +156,11 @@ _WHOLE_AVX512 = {"avx2", "avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512b
 
 def cpu_of_sysctl(text: str) -> Cpu:
     """Read macOS's ``sysctl hw.optional``: lines such as ``hw.optional.arm.FEAT_DotProd: 1``."""
-    present = {name.strip().lower() for name, _, value in (line.partition(":") for line in text.splitlines()) if value.strip() == "1"}
+    present = {
+        name.strip().lower()
+        for name, _, value in (line.partition(":") for line in text.splitlines())
+        if value.strip() == "1"
+    }
     return Cpu(
         avx2="hw.optional.avx2_0" in present,
         avx512={"hw.optional.avx512f", "hw.optional.avx512bw", "hw.optional.avx512vl"} <= present,

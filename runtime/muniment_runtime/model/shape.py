@@ -114,7 +114,9 @@ def covered(keys: Keys, header: GgufHeader) -> bool:
     names = {tensor.name for tensor in header.tensors}
     if any(rule[architecture] != (name in names) for name, rule in _TENSORS.items() if architecture in rule):
         return False
-    if architecture == "deepseek2" and (not keys.holds("attention.key_length_mla") or keys.number("expert_group_count", 0) > 1):
+    if architecture == "deepseek2" and (
+        not keys.holds("attention.key_length_mla") or keys.number("expert_group_count", 0) > 1
+    ):
         return False
     # A window in a model that has convolutions in place of attention is another kind of cache.
     return not (architecture in ("lfm2", "lfm2moe") and keys.holds("attention.sliding_window"))
@@ -170,7 +172,9 @@ class _Reader:
         if self._architecture in _MAY_LACK_ATTENTION:
             bad = any(own > 0 and not all_heads for all_heads, own in zip(heads, heads_kv, strict=True))
         else:
-            attentive = [pair for pair, lacks in zip(zip(heads, heads_kv, strict=True), recurrent, strict=True) if not lacks]
+            attentive = [
+                pair for pair, lacks in zip(zip(heads, heads_kv, strict=True), recurrent, strict=True) if not lacks
+            ]
             bad = any(min(pair) <= 0 for pair in attentive)
         if bad:
             raise self._keys.refused("attention.head_count")

@@ -55,7 +55,9 @@ class _Family:
         gated: Q comes with a gate for the output of the attention.
         late_rows: Only after the last layer are the rows with logits picked; else within it.
         norm_values: V is normed too.
-        residual_first: The sum at a layer's end takes the residual's place first.
+        residual_in_middle: The sum in a layer's middle takes the residual's place first.
+        residual_at_end: The sum at a layer's end takes the residual's place first.
+        mixed_in_view: What a recurrent layer gives is seen through a view.
     """
 
     keys_first: bool = False
@@ -66,12 +68,14 @@ class _Family:
     gated: bool = False
     late_rows: bool = False
     norm_values: bool = False
-    residual_first: bool = False
+    residual_in_middle: bool = False
+    residual_at_end: bool = False
+    mixed_in_view: bool = False
 
 
 _PLAIN = _Family()
-_DELTA = _Family(gated=True, late_rows=True)
-_CONVOLUTION = _Family(residual_first=True)
+_DELTA = _Family(gated=True, late_rows=True, mixed_in_view=True)
+_CONVOLUTION = _Family(residual_in_middle=True, residual_at_end=True, mixed_in_view=True)
 
 ARCHITECTURES: Mapping[str, _Family] = MappingProxyType(
     {
@@ -79,8 +83,8 @@ ARCHITECTURES: Mapping[str, _Family] = MappingProxyType(
         "qwen2": _PLAIN,
         "qwen3": _PLAIN,
         "qwen3moe": _PLAIN,
-        "phi3": _Family(fused=True, fused_gate=True, residual_first=True),
-        "openelm": _Family(fused=True, residual_first=True),
+        "phi3": _Family(fused=True, fused_gate=True, residual_at_end=True),
+        "openelm": _Family(fused=True, residual_in_middle=True),
         "deci": _PLAIN,
         "stablelm": _Family(mean_norm=True),
         "gemma2": _Family(keys_first=True),
@@ -90,7 +94,7 @@ ARCHITECTURES: Mapping[str, _Family] = MappingProxyType(
         "gpt-oss": _Family(keys_first=True, late_rows=True),
         "cohere2": _Family(keys_first=True, mean_norm=True, parallel=True),
         "deepseek2": _PLAIN,
-        "mamba": _PLAIN,
+        "mamba": _Family(mixed_in_view=True),
         "mamba2": _PLAIN,
         "granitehybrid": _PLAIN,
         "lfm2": _CONVOLUTION,
@@ -230,13 +234,10 @@ class _Recorder:
             mixed = tape.node(_per_token(width), self._attention(layer, normed))
         if unit is _per_row:
             mixed, hidden = tape.node(unit(width), mixed), tape.node(unit(width), hidden)
-        # The product of a recurrent layer is seen through a view, so its place cannot be taken over.
-        takes = (hidden,) if layer.recurrent and self._architecture != "granitehybrid" else (mixed, hidden)
-        if self._architecture == "mamba2":
-            takes = (mixed, hidden)
-        if self._architecture.startswith("lfm2"):
-            takes = (hidden,) if layer.recurrent else (hidden, mixed)
-        hidden = tape.node(unit(width), mixed, hidden, reuse=takes)
+        pair = (hidden, mixed) if family.residual_in_middle else (mixed, hidden)
+        # Where the product of a recurrent layer is seen through a view, its place cannot be taken over.
+        takes = (hidden,) if layer.recurrent and family.mixed_in_view else pair
+        hidden = tape.node(unit(width), *pair, reuse=takes)
         return self._feed_forward_step(layer, hidden, unit)
 
     def _feed_forward_step(self, layer: LayerShape, hidden: int, unit: _Unit) -> int:
@@ -246,7 +247,7 @@ class _Recorder:
             result = self._two_paths(layer, hidden, unit)
         else:
             result = self._feed_forward(layer, self._norm(hidden, unit), unit)
-        pair = (hidden, result) if self._family.residual_first else (result, hidden)
+        pair = (hidden, result) if self._family.residual_at_end else (result, hidden)
         return self._tape.node(unit(self._width), *pair, reuse=pair)
 
     def _two_paths(self, layer: LayerShape, hidden: int, unit: _Unit) -> int:
@@ -297,7 +298,9 @@ class _Recorder:
             queries = self._rotated(queries, layer.queries, layer.queries // layer.heads)
             if layer.values_from_keys:
                 together = tape.node(_per_token(layer.keys), normed)
-                keys = self._rotated(tape.node(_per_token(layer.keys), together), layer.keys, layer.queries // layer.heads)
+                keys = self._rotated(
+                    tape.node(_per_token(layer.keys), together), layer.keys, layer.queries // layer.heads
+                )
                 self._store(layer, keys, self._finished_values(layer, together))
             elif layer.keys and family.keys_first:
                 keys = self._keys(layer, normed)
