@@ -56,58 +56,66 @@ class _Filler:
         if status != 0:
             raise RuntimeError(f"evaluation ended with {status}")
 
-    def last(self, length: int) -> None:
-        """Evaluate one full batch in which every sequence reaches the end of its context."""
+    def all_together(self, start: int) -> None:
+        """Evaluate one full batch in which every sequence goes on at position ``start``."""
         sequences = int(self._api.llama_n_seq_max(self._context))
         share = self._chunk // sequences
-        self.evaluate({sequence: range(length - share, length) for sequence in range(sequences)})
+        self.evaluate({sequence: range(start, start + share) for sequence in range(sequences)})
 
     def close(self) -> None:
         self._api.llama_batch_free(self._batch)
 
 
-def _before_last(api: Any, model: LlamaModel) -> int:
-    """Tokens of each sequence before the last batch."""
-    return model.facts.context - model.chunk // int(api.llama_n_seq_max(model.context))
-
-
 def evaluate_depth(api: Any, model: LlamaModel) -> None:
     """Evaluate every token of every sequence: slow, and what the other way is held against."""
     filler = _Filler(api, model)
-    before = _before_last(api, model)
+    before = model.facts.context - model.chunk // model.facts.sequences
     for sequence in range(model.facts.sequences):
         for start in range(0, before, model.chunk):
             filler.evaluate({sequence: range(start, min(start + model.chunk, before))})
-    filler.last(model.facts.context)
+    filler.all_together(before)
     filler.close()
 
 
 def restore_depth(api: Any, model: LlamaModel, beginning: int) -> None:
-    """Evaluate the beginning and the last batch, restore what lies between into every sequence.
+    """Reach full depth with two short evaluations: of a beginning, and of one batch over all cells.
+
+    The beginning is lengthened to the whole context and restored into every sequence. Then cells in the middle are
+    freed, and the batch takes their place while the last cells are still in use: its temporary tensors span the whole
+    cache, as at full depth, but the freed cells cost no time. (Positions go on behind the context; they are only
+    numbers.) Restored once more, every cell is in use.
 
     Args:
         api: The native library.
         model: Freshly loaded.
-        beginning: Tokens that are evaluated for real first: more than a sliding window holds.
+        beginning: Tokens that are evaluated first: a full batch, and more than a sliding window holds.
 
     Raises:
         RestoreRefused: The library did not take the state.
     """
     filler = _Filler(api, model)
-    before = _before_last(api, model)
+    context, sequences = model.facts.context, range(model.facts.sequences)
     for start in range(0, beginning, model.chunk):
         filler.evaluate({0: range(start, min(start + model.chunk, beginning))})
-    _restore(api, model, before)
-    # The states were private mappings of their own: with their last reference nothing of them is left.
-    gc.collect()
-    filler.last(model.facts.context)
+    size, state = _whole(api, model, context)
+    _restore(api, model, size, state)
+    memory = api.llama_get_memory(model.context)
+    for sequence in sequences:
+        # What a sliding window looks at stays, and the first cell.
+        if not api.llama_memory_seq_rm(memory, sequence, 1, context - beginning):
+            raise RestoreRefused
+    filler.all_together(context)
+    _restore(api, model, size, state)
     filler.close()
+    # The states were private mappings of their own: with their last reference nothing of them is left.
+    del state
+    gc.collect()
 
 
-def _restore(api: Any, model: LlamaModel, length: int) -> None:
-    """Put ``length`` tokens into every sequence, made from what the first one holds."""
+def _whole(api: Any, model: LlamaModel, context: int) -> tuple[int, mmap.mmap]:
+    """Return a state of the whole context, made from what the first sequence holds, and its size."""
     saved = _saved(api, model)
-    pieces = list(lengthened(memoryview(saved), length))
+    pieces = list(lengthened(memoryview(saved), context))
     size = sum(len(piece) for piece in pieces)
     state = mmap.mmap(-1, size)
     at = 0
@@ -115,6 +123,10 @@ def _restore(api: Any, model: LlamaModel, length: int) -> None:
         for piece in pieces:
             room[at : at + len(piece)] = piece
             at += len(piece)
+    return size, state
+
+
+def _restore(api: Any, model: LlamaModel, size: int, state: mmap.mmap) -> None:
     native = (ctypes.c_uint8 * size).from_buffer(state)
     for sequence in range(model.facts.sequences):
         if int(api.llama_state_seq_set_data(model.context, native, size, sequence)) != size:
