@@ -77,6 +77,8 @@ _WINDOW_PERIOD = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "cohere2
 _WINDOW_DEFAULT = {"gemma2": 4096}
 _WINDOW_ARRAY_ONLY = frozenset({"gemma4"})
 _CACHED_LAYERS_OF_GEMMA3N = 20
+_MAX_WIDTH = 1 << 30
+"""Elements per token of one tensor, or of one state; published models stay below 2^24."""
 _FUSED_GATE = "blk.0.ffn_gate_up_exps.weight"
 
 SUPPORTED = (
@@ -157,6 +159,9 @@ class _Reader:
         self._check_heads(heads, heads_kv, recurrent)
         dense = keys.per_layer("feed_forward_length", count, default=self._default_feed_forward())
         used = keys.per_layer("expert_used_count", count, default=0 if not self._experts else None)
+        # The library ends the process on these (load_hparams).
+        if max(used, default=0) > self._experts:
+            raise keys.refused("expert_used_count")
         own = self._own_layers()
         layers, cache = [], []
         for index in range(count):
@@ -172,7 +177,21 @@ class _Reader:
             fused_gate=_FUSED_GATE in self._names,
             **self._numbers(),
         )
+        self._check_widths(graph)
         return ModelShape(tuple(cache), graph, self._state(graph) * sum(recurrent))
+
+    def _check_widths(self, graph: GraphShape) -> None:
+        """Refuse what no model has: figures beyond this would not fit the sums that are made of them."""
+        widths = [self._embedding, self._keys.vocabulary(), graph.widest_values, graph.per_layer_input * self._count]
+        widths += [graph.experts, graph.query_rank, graph.latent_rotary, graph.state_groups * graph.state_size]
+        widths += [self._state(graph), graph.state_heads]
+        for layer in graph.layers:
+            widths += [layer.queries, layer.keys, layer.values, layer.attended, layer.feed_forward]
+            widths += [layer.heads * max(graph.latent_rank + graph.latent_rotary, graph.latent_head, 1)]
+            widths += [layer.experts_used * max(layer.expert_feed_forward, self._embedding)]
+            widths += [layer.shared_feed_forward]
+        if max(widths) > _MAX_WIDTH:
+            raise self._keys.refused("embedding_length")
 
     def _check_heads(self, heads: tuple[int, ...], heads_kv: tuple[int, ...], recurrent: tuple[bool, ...]) -> None:
         if self._architecture in _MAY_LACK_ATTENTION:
