@@ -221,5 +221,8 @@ def test_steps_down_say_what_changes_and_what_it_frees(language: str) -> None:
     assert [row.cells[2:] for row in rows] == [("≈ 808 MiB", "628 MiB"), ("≈ 287 MiB", "521 MiB")]
     item = plan().candidates[1]
     smaller = item._replace(config=item.config._replace(ubatch=128, kv_type=KvType.Q8_0))
-    words = {"en": "prefill chunk 512 → 128 · cache type f16 → q8_0", "zh_CN": "预填充块 512 → 128 · 缓存类型 f16 → q8_0"}
+    words = {
+        "en": "prefill chunk 512 → 128 · cache type f16 → q8_0",
+        "zh_CN": "预填充块 512 → 128 · 缓存类型 f16 → q8_0",
+    }
     assert change(Translator(language), item, smaller) == words[language]
