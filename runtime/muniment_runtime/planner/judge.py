@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from muniment_resources.units import format_bytes
 from muniment_runtime.contracts import (
@@ -49,16 +48,11 @@ _NO_PREDICTION = Prediction(None, None, None, None)
 _NOTHING: Params = {}
 
 
-class Judged(NamedTuple):
-    """A configuration with everything but its place among the others.
+Judged = tuple[Candidate, Entry]
+"""A configuration with everything but its place among the others, and what the order looks at.
 
-    Attributes:
-        candidate: Its reason is empty when no rule failed.
-        entry: What the order looks at.
-    """
-
-    candidate: Candidate
-    entry: Entry
+The candidate's reason is empty when no rule failed.
+"""
 
 
 class Judge:
@@ -78,7 +72,6 @@ class Judge:
         needs: Needs,
     ) -> None:
         self._needs = needs
-        self._fitting: dict[tuple[str, KvType], bool] = {}
         self._bound_bytes = headroom.available_bytes - margin_bytes
         self._profile = profile
         self._pins = pins
@@ -155,7 +148,7 @@ class Judge:
             return "no_chat_template", {"model": spec.model_id}
         if not spec.supported and not self._knowledge.probing:
             return "unsupported", {"model": spec.model_id, "architecture": spec.architecture}
-        if self._pins.kv_type is not None and not self._fits_type(spec, self._pins.kv_type):
+        if self._pins.kv_type is not None and not kv_fits_type(spec, self._pins.kv_type):
             return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(self._pins.kv_type)}
         if spec.single_sequence and (self._pins.sequences or 1) > 1:
             return "one_sequence_only", {"model": spec.model_id}
@@ -164,11 +157,11 @@ class Judge:
     def _excluded(self, spec: ModelSpec, speed: SpeedModel, reason: str, params: Params) -> Judged:
         config = smallest(spec, self._pins, self._least, self._threads)
         need, formula, prediction = _NO_NEED, None, _NO_PREDICTION
-        if spec.supported and self._fits_type(spec, config.kv_type):
+        if spec.supported and kv_fits_type(spec, config.kv_type):
             need = formula = self._needs.of(spec)[config]._replace(residual_bytes=self._residual(spec))
             prediction = speed.predict(config)
         candidate = Candidate(config, spec.quantization, need, prediction, False, reason, params, formula)
-        return Judged(candidate, entry_of(candidate, spec, self._needed, self._knowledge.running))
+        return candidate, entry_of(candidate, spec, self._needed, self._knowledge.running)
 
     def _residual(self, spec: ModelSpec) -> int:
         return self._knowledge.residual_bytes.get(spec.architecture, 0)
@@ -178,12 +171,14 @@ class Judge:
         residual, runs, running = self._residual(spec), self._knowledge.dry_runs, self._knowledge.running
         formulas = self._needs.of(spec) if spec.supported else None
         quantization, parameters, weights_bytes = spec.quantization, spec.parameters, spec.weights_bytes
+        needed, bound_bytes = self._needed, self._bound_bytes
+        kinds = {kv_type: self._kind(spec, kv_type) for kv_type in {config.kv_type for config in configs}}
         found: list[Judged] = []
         for config in configs:
             model_id, context, kv_type, sequences, _, ubatch, _, mmap, _, _, _, _ = config
             formula = need = None
             prediction, ttft_us = _NO_PREDICTION, None
-            fits_type = formulas is None or self._fits_type(spec, kv_type)
+            fits_type, measured = kinds[kv_type]
             if fits_type:
                 prediction, ttft_us = speed.timed(config)
                 if formulas is not None:
@@ -193,14 +188,21 @@ class Judge:
                 if runs and config in runs:
                     need = runs[config]._replace(residual_bytes=residual)
             total_bytes = 0 if need is None else need.total_bytes
-            reason, params = self._verdict(spec, config, need, total_bytes, fits_type)
+            reason, params = self._rule(spec, config, need, fits_type, measured)
+            allowed = not reason
+            if allowed and total_bytes > bound_bytes:
+                missing = total_bytes - bound_bytes
+                reason = "needs_more_memory"
+                params = {"missing_bytes": missing, "missing": format_bytes(missing)}
+            private_bytes = total_bytes - weights_bytes if mmap else total_bytes
+            shortfall = needed - context if context < needed else 0
             found.append(
-                Judged(
+                (
                     Candidate(config, quantization, need or _NO_NEED, prediction, not reason, reason, params, formula),
                     Entry(
-                        reason not in RULES,
+                        allowed,
                         total_bytes,
-                        total_bytes - weights_bytes if mmap else total_bytes,
+                        private_bytes,
                         parameters,
                         weights_bytes,
                         ttft_us,
@@ -209,23 +211,22 @@ class Judge:
                         kv_type,
                         sequences,
                         ubatch,
-                        self._needed - context if context < self._needed else 0,
+                        shortfall,
                         config == running,
                     ),
                 )
             )
         return found
 
-    def _fits_type(self, spec: ModelSpec, kv_type: KvType) -> bool:
-        key = (spec.model_id, kv_type)
-        fits = self._fitting.get(key)
-        if fits is None:
-            fits = self._fitting[key] = kv_fits_type(spec, kv_type)
-        return fits
+    def _kind(self, spec: ModelSpec, kv_type: KvType) -> tuple[bool, bool]:
+        """Return whether the model can hold its cache in this type, and whether the type may be used."""
+        free = kv_type is KvType.F16 or self._pins.kv_type is not None or kv_type in self._knowledge.measured_kv
+        return not spec.supported or kv_fits_type(spec, kv_type), free
 
-    def _verdict(
-        self, spec: ModelSpec, config: RunConfig, need: Need | None, total_bytes: int, fits_type: bool
+    def _rule(
+        self, spec: ModelSpec, config: RunConfig, need: Need | None, fits_type: bool, measured: bool
     ) -> tuple[str, Params]:
+        """Return the first rule other than memory that rejects a configuration."""
         if not fits_type:
             return "kv_type_unavailable", {"model": spec.model_id, "kv_type": str(config.kv_type)}
         if config.context > spec.context_train:
@@ -233,15 +234,8 @@ class Judge:
         unrunnable = self._knowledge.unrunnable
         if need is None or (unrunnable and config in unrunnable):
             return "refused_by_library", {"model": spec.model_id}
-        if (
-            config.kv_type is not KvType.F16
-            and self._pins.kv_type is None
-            and config.kv_type not in self._knowledge.measured_kv
-        ):
+        if not measured:
             return "not_calibrated", {"kv_type": str(config.kv_type)}
-        missing = total_bytes - self._bound_bytes
-        if missing > 0:
-            return "needs_more_memory", {"missing_bytes": missing, "missing": format_bytes(missing)}
         return "", _NOTHING
 
 

@@ -69,10 +69,10 @@ def make_plan(
         headroom, profile, pins, needed_context, least, margin, priors or SpeedPrior(), threads, knowledge, needs
     )
     judged = [item for model_id in sorted(by_id) for item in judge.model(by_id[model_id])]
-    entries = [item.entry for item in judged]
+    entries = [entry for _, entry in judged]
     choice = choose(profile, entries, headroom.available_bytes, margin, pins.override and _pinned(pins))
     told = _Told(profile, headroom, margin, entries, choice)
-    candidates = [told.candidate(index, item.candidate) for index, item in enumerate(judged)]
+    candidates = [told.candidate(index, item) for index, (item, _) in enumerate(judged)]
     missing = [int(item.reason_params["missing_bytes"]) for item in candidates if item.reason == "needs_more_memory"]
     if choice.chosen is None and _pinned(pins):
         free = make_plan(
