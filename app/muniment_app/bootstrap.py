@@ -51,6 +51,7 @@ from muniment_runtime.backends.prober import Prober
 from muniment_runtime.backends.probing import PROBE_ROLE
 from muniment_runtime.backends.worker import WorkerBackend
 from muniment_runtime.contracts import HeadroomProbe, ModelSpec
+from muniment_runtime.headroom.device import DeviceProbe
 from muniment_runtime.headroom.holder import holder_alive, own_holder
 from muniment_runtime.headroom.probe import default_probe
 from muniment_runtime.headroom.reservation import ReservationLedger, ReservedProbe
@@ -209,7 +210,8 @@ def build_services(
             LedgerAdmission(ledger, probe),
             LoadLearner(measurements),
         )
-        plan = LocalPlanService(specs, ReservedProbe(probe, ledger), host.running, host.config, trials, threads=threads)
+        planned = ReservedProbe(DeviceProbe(probe, host.devices), ledger)
+        plan = LocalPlanService(specs, planned, host.running, host.config, trials, threads=threads)
         ask = Asking(library, Loader(plan, specs, host, record), host, record, time.monotonic)
         closing = undo.pop_all()
 

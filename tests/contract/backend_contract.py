@@ -78,6 +78,11 @@ class BackendContract:
                 call()
             assert caught.value.code == "E-MODEL-NOT-LOADED"
 
+    def test_devices_are_named_and_have_no_more_free_than_total(self, backend: Backend) -> None:
+        devices = backend.devices()
+        assert all(name and 0 <= free <= total for name, free, total in devices)
+        assert len({device.name for device in devices}) == len(devices)
+
     def test_load_tells_what_runs_and_replaces_the_model(self, backend: Backend, path: Path, config: RunConfig) -> None:
         first = backend.load(path, config)
         assert (first.model_id, first.context, first.sequences) == ("contract", 1024, 1)

@@ -212,6 +212,17 @@ def test_two_running_instances_never_count_the_same_memory(opened: Open, tmp_pat
         assert _ask(services).status is AnswerStatus.ANSWERED
 
 
+def test_memory_of_a_graphics_device_is_told_once_a_worker_reports_it(opened: Open) -> None:
+    services = opened({QUESTION: reply(LINE, "March 2029")}, device_bytes=4 << 30)
+    _index(services, REPORT)
+    assert services.plan.headroom().device_limits == ()
+    _ask(services)
+    headroom = services.plan.headroom()
+    assert headroom.device_limits == (Limit("device:scripted", 3 << 30),)
+    # A device is beside the chain of limits, never part of it.
+    assert all(not limit.name.startswith("device") for limit in headroom.limits)
+
+
 def test_pinned_model_that_is_not_there_is_a_known_error(opened: Open) -> None:
     services = opened({})
     _index(services, REPORT)

@@ -20,6 +20,7 @@ from muniment_runtime.contracts import (
     Plan,
     RunConfig,
 )
+from muniment_runtime.headroom.device import DeviceMemory
 
 __all__ = ["Admission", "Held", "Learn", "ModelHost"]
 
@@ -84,6 +85,7 @@ class ModelHost:
         self._admission = admission
         self._learn = learn
         self._held: Held | None = None
+        self._devices: list[DeviceMemory] | None = None
         self._start = start
         self._stop = stop
         self._audit = audit
@@ -101,6 +103,25 @@ class ModelHost:
     def config(self) -> RunConfig | None:
         """Return the configuration that runs now."""
         return self._config
+
+    def devices(self) -> list[DeviceMemory]:
+        """Return the graphics devices that the worker reports; what it said last while it is busy, none without it.
+
+        A worker that has no devices is not asked again: they do not come while it runs.
+
+        Raises:
+            KnownError: ``E-WORKER-DIED``.
+        """
+        if not self._lock.acquire(blocking=False):
+            return self._devices or []
+        try:
+            if self._worker is None:
+                return []
+            if self._devices is None or self._devices:
+                self._devices = self._worker.devices()
+            return self._devices
+        finally:
+            self._lock.release()
 
     def ensure(self, spec: ModelSpec, plan: Plan) -> tuple[LoadedModel, float]:
         """Return the loaded model and the seconds that loading took now (0 when it was warm).
@@ -211,6 +232,7 @@ class ModelHost:
 
     def _drop(self, fields: Mapping[str, str | int | float]) -> None:
         worker, self._worker, self._loaded, self._config = self._worker, None, None, None
+        self._devices = None
         self._release()
         if worker is None:
             return

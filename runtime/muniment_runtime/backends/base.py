@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from muniment_runtime.contracts import GenerateRequest, GenerateResult, LoadedModel, RunConfig, Segment
+from muniment_runtime.headroom.device import DeviceMemory
 
 __all__ = ["Backend"]
 
@@ -17,6 +18,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Stable name: ``llama_cpp``, ``fake``."""
+        ...
+
+    def devices(self) -> list[DeviceMemory]:
+        """Return the graphics devices that this backend can use, with their memory now; none on processors alone."""
         ...
 
     def load(self, path: Path, config: RunConfig) -> LoadedModel:

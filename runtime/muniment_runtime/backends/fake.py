@@ -25,6 +25,7 @@ from muniment_runtime.contracts import (
 )
 from muniment_runtime.engine.generation import Timer, check_room
 from muniment_runtime.engine.textstream import TextStream
+from muniment_runtime.headroom.device import DeviceMemory
 
 __all__ = ["FakeBackend", "FakeRule", "FakeScript", "read_script"]
 
@@ -53,6 +54,7 @@ class FakeScript:
         prefill_delay_s: Time per prompt chunk of ``ubatch`` tokens.
         die_on: A prompt that contains this text ends the whole process, as a crash would.
         context_limit: A load gives at most this many tokens, whatever was asked; 0 gives what was asked.
+        device_bytes: A graphics device of this size is reported, a quarter of it taken; 0 for none.
     """
 
     rules: tuple[FakeRule, ...] = ()
@@ -61,6 +63,7 @@ class FakeScript:
     prefill_delay_s: float = 0.0
     die_on: str = ""
     context_limit: int = 0
+    device_bytes: int = 0
 
 
 def read_script(path: Path) -> FakeScript:
@@ -74,6 +77,7 @@ def read_script(path: Path) -> FakeScript:
         prefill_delay_s=float(data.get("prefill_delay_s", 0.0)),
         die_on=str(data.get("die_on", "")),
         context_limit=int(data.get("context_limit", 0)),
+        device_bytes=int(data.get("device_bytes", 0)),
     )
 
 
@@ -118,6 +122,11 @@ class FakeBackend:
     def name(self) -> str:
         """See ``Backend.name``."""
         return "fake"
+
+    def devices(self) -> list[DeviceMemory]:
+        """See ``Backend.devices``."""
+        total = self._script.device_bytes
+        return [DeviceMemory("scripted", total * 3 // 4, total)] if total else []
 
     def load(self, path: Path, config: RunConfig) -> LoadedModel:
         """See ``Backend.load``; the file must exist, its content does not matter."""

@@ -10,6 +10,7 @@ from muniment_runtime.contracts import GenerateRequest, GenerateResult, LoadedMo
 from muniment_runtime.engine.generation import generate
 from muniment_runtime.engine.library import Library
 from muniment_runtime.engine.llama import LlamaModel
+from muniment_runtime.headroom.device import DeviceMemory, ggml_devices
 
 __all__ = ["LlamaCppBackend"]
 
@@ -31,6 +32,10 @@ class LlamaCppBackend:
     def name(self) -> str:
         """See ``Backend.name``."""
         return "llama_cpp"
+
+    def devices(self) -> list[DeviceMemory]:
+        """See ``Backend.devices``."""
+        return ggml_devices(self._library.api)
 
     def load(self, path: Path, config: RunConfig) -> LoadedModel:
         """See ``Backend.load``; also ``E-MODEL-MEMORY`` when memory did not suffice."""

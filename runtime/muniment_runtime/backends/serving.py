@@ -24,8 +24,8 @@ __all__ = ["InferenceHandler"]
 class InferenceHandler:
     """Adapts a backend to the ``Handler`` protocol.
 
-    Operations: ``info``, ``load``, ``count_tokens``, ``tokenize``, ``generate`` (events ``text`` and ``progress``),
-    ``unload``.
+    Operations: ``info``, ``devices``, ``load``, ``count_tokens``, ``tokenize``, ``generate`` (events ``text`` and
+    ``progress``), ``unload``.
 
     Args:
         backend: Owned by this handler.
@@ -39,6 +39,8 @@ class InferenceHandler:
         match op:
             case "info":
                 reply: Json = {"backend": self._backend.name}
+            case "devices":
+                reply = {"devices": [list(device) for device in self._backend.devices()]}
             case "load":
                 config = config_from_json(member(args, "config", dict))
                 reply = loaded_to_json(self._backend.load(Path(member(args, "path", str)), config))

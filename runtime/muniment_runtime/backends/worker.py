@@ -23,6 +23,7 @@ from muniment_runtime.contracts import (
     RunConfig,
     Segment,
 )
+from muniment_runtime.headroom.device import DeviceMemory
 from muniment_runtime.worker.child import Child
 from muniment_runtime.worker.protocol import CANCELLED, Json
 
@@ -52,6 +53,17 @@ class WorkerBackend:
         if self._name is None:
             self._name = member(self._child.request("info")[0], "backend", str)
         return self._name
+
+    def devices(self) -> list[DeviceMemory]:
+        """See ``Backend.devices``."""
+        found: list[DeviceMemory] = []
+        for row in member(self._child.request("devices")[0], "devices", list):
+            match row:
+                case [str(name), int(free_bytes), int(total_bytes)]:
+                    found.append(DeviceMemory(name, free_bytes, total_bytes))
+                case _:
+                    raise KnownError("E-WORKER-PROTOCOL")
+        return found
 
     def load(self, path: Path, config: RunConfig) -> LoadedModel:
         """See ``Backend.load``."""
