@@ -316,8 +316,11 @@ SOME, FULL = "stall_some_percent", "stall_full_percent"
         (50, {"swap_in_sustained_bytes_per_s": 10e6}, Pressure.OK),
         (50, {"swap_in_sustained_bytes_per_s": 10.1e6}, Pressure.CRITICAL),
         (50, {"group_high_events": 0, "group_max_events": 0}, Pressure.OK),
-        (50, {"group_high_events": 1}, Pressure.CRITICAL),
-        (50, {"group_max_events": 1}, Pressure.CRITICAL),
+        (7, {"group_high_events": 1}, Pressure.CRITICAL),
+        (7, {"group_max_events": 1}, Pressure.CRITICAL),
+        # Nobody keeps account of waiting, but what is free can only be page cache: that was dropped.
+        (8, {"group_high_events": 900}, Pressure.OK),
+        (50, {"group_max_events": 900}, Pressure.OK),
         # The limit was met, but nobody waited: only page cache was dropped.
         (50, {"group_max_events": 900, "group_stall_some_percent": 3.0}, Pressure.OK),
         (50, {"group_max_events": 900, "group_stall_some_percent": 10.1}, Pressure.CRITICAL),

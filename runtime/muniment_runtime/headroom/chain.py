@@ -130,37 +130,39 @@ def pressure_level(available_bytes: int, total_bytes: int, signals: Sequence[Sig
     """Return the level: the worst of what the signals and the free share say.
 
     CRITICAL: all tasks stalled for over 10 % of ten seconds; over 10 MB/s read back from swap in two samples in a row;
-    a control group hit its limit; the system itself says so; or under 4 % of memory left. TIGHT: some tasks stalled
-    for over 10 %, the system warns, or under 8 % left.
+    a control group hit its limit with more than page cache; the system itself says so; or under 4 % of memory left.
+    TIGHT: some tasks stalled for over 10 %, the system warns, or under 8 % left.
     """
     values = {signal.name: signal.value for signal in signals}
     share = available_bytes * 100
-    if _critical(values) or share < total_bytes * CRITICAL_AVAILABLE_PERCENT:
+    little_left = share < total_bytes * TIGHT_AVAILABLE_PERCENT
+    if _critical(values, little_left) or share < total_bytes * CRITICAL_AVAILABLE_PERCENT:
         return Pressure.CRITICAL
-    if _tight(values) or share < total_bytes * TIGHT_AVAILABLE_PERCENT:
-        return Pressure.TIGHT
-    return Pressure.OK
+    return Pressure.TIGHT if little_left or _tight(values) else Pressure.OK
 
 
-def _critical(values: dict[str, float]) -> bool:
+def _critical(values: dict[str, float], little_left: bool) -> bool:
     return (
         max(values.get(STALL_FULL, 0), values.get(GROUP_STALL_FULL, 0)) > CRITICAL_FULL_PERCENT
         or values.get(SWAP_IN_SUSTAINED, 0) > CRITICAL_SWAP_IN_BYTES_PER_S
-        or _hit_its_limit(values)
+        or _hit_its_limit(values, little_left)
         or values.get(PRESSURE_LEVEL, 0) >= CRITICAL_LEVEL
         or values.get(LOW_MEMORY, 0) > 0
     )
 
 
-def _hit_its_limit(values: dict[str, float]) -> bool:
+def _hit_its_limit(values: dict[str, float], little_left: bool) -> bool:
     """Whether a control group ran into its limit with more than page cache.
 
     The kernel counts the same event when it only drops clean cache to make room for other cache, which nobody waits
-    for. So the group's own stall average, where it can be read, has the last word.
+    for: in a group that is smaller than the model files it reads, that happens all the time. So the group's own stall
+    average has the last word. Kernels that keep none (some distributions turn it off) leave the free share, in which
+    cache counts as free: a group that met its limit with private memory has little left.
     """
     if values.get(GROUP_HIGH, 0) + values.get(GROUP_MAX, 0) <= 0:
         return False
-    return values.get(GROUP_STALL_SOME, 100.0) > TIGHT_SOME_PERCENT
+    stalled = values.get(GROUP_STALL_SOME)
+    return little_left if stalled is None else stalled > TIGHT_SOME_PERCENT
 
 
 def _tight(values: dict[str, float]) -> bool:

@@ -6,7 +6,7 @@ import mmap
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import psutil
@@ -61,6 +61,7 @@ class LinuxProbe:
         self._root = str(root).rstrip("/\\")
         self._page_bytes = page_bytes
         self._window = SampleWindow(clock)
+        self._known: tuple[tuple[str, str], list[tuple[CgroupMount, list[PurePosixPath]]]] | None = None
 
     def measure(self) -> Headroom:
         """Return the headroom now; a file that cannot be read leaves its limit out."""
@@ -70,11 +71,8 @@ class LinuxProbe:
         if memory.swap_used_bytes is not None:
             signals.append(Signal(SWAP_USED, float(memory.swap_used_bytes)))
         groups = _Groups()
-        membership = self._read("/proc/self/cgroup")
-        for mount in find_mounts(self._read("/proc/self/mountinfo")):
-            path = cgroup_path(membership, mount.version)
-            if path is not None:
-                self._look(mount, self._existing(mount, ancestors(mount, path)), total, groups)
+        for mount, chain in self._hierarchies():
+            self._look(mount, chain, total, groups)
         swapped = swapped_in_bytes(self._read("/proc/vmstat"), self._page_bytes)
         growth = self._window.advance(swapped, limit_events(groups.events), "\n".join(groups.limited))
         listed = processor_list_bytes(self._read("/proc/zoneinfo"), self._page_bytes)
@@ -82,6 +80,20 @@ class LinuxProbe:
         limits = [*([available] if total else []), *groups.limits]
         sizes = [size for size in (total, *groups.sizes) if size]
         return build(limits, min(sizes, default=0), [*signals, *groups.signals, *growth])
+
+    def _hierarchies(self) -> Sequence[tuple[CgroupMount, list[PurePosixPath]]]:
+        """Return the mounts with their chains of groups, worked out anew only when the process or a mount was moved."""
+        texts = self._read("/proc/self/mountinfo"), self._read("/proc/self/cgroup")
+        known = self._known
+        if known is None or known[0] != texts:
+            mountinfo, membership = texts
+            places = ((mount, cgroup_path(membership, mount.version)) for mount in find_mounts(mountinfo))
+            found = [
+                (mount, self._existing(mount, ancestors(mount, path))) for mount, path in places if path is not None
+            ]
+            # One assignment: another thread sees the old pair or the new one.
+            known = self._known = (texts, found)
+        return known[1]
 
     def _existing(self, mount: CgroupMount, chain: list[PurePosixPath]) -> list[PurePosixPath]:
         """Return the chain, or the mount's root alone: in a namespace the named group may not be under the mount."""
