@@ -297,3 +297,9 @@ def test_layers_that_repeat_are_recorded_a_few_times() -> None:
     assert len(kept) < 12
     assert kept[-1] == 99
     assert {0, 1, 2} <= set(kept)
+
+
+def test_layers_that_all_differ_are_all_recorded() -> None:
+    kinds = tuple(LayerShape(heads=1, feed_forward=width) for width in (1, 2, 3, 4, 5))
+    layers = kinds + kinds[:1] * 5
+    assert representative(layers) == tuple(range(10))

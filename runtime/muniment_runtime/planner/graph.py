@@ -60,7 +60,8 @@ ARCHITECTURES: Mapping[str, Family] = MappingProxyType(
 def representative(layers: Sequence[LayerShape]) -> tuple[int, ...]:
     """Return the indices of layers that stand for all: each succession of two kinds a few times, and the last.
 
-    Gaps that earlier layers left change the placement for a few layers; then it repeats itself.
+    Gaps that earlier layers left change the placement for a few layers; then it repeats itself. Where most layers
+    differ from one another, all are kept: leaving out the others would only bring strangers together.
     """
     kept: list[int] = []
     seen: dict[tuple[LayerShape, LayerShape], int] = {}
@@ -69,7 +70,7 @@ def representative(layers: Sequence[LayerShape]) -> tuple[int, ...]:
         seen[pair] = seen.get(pair, 0) + 1
         if seen[pair] <= _REPEATS or index == len(layers) - 1:
             kept.append(index)
-    return tuple(kept)
+    return tuple(kept) if 3 * len(kept) <= 2 * len(layers) else tuple(range(len(layers)))
 
 
 _REPEATS = 3
