@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_two_instances_keep_each_others_facts(tmp_path: Path) -> None:
     known = Measurements(tmp_path / "f.json", "lib")
     assert known.residuals() == {KEY: residual_of((5, 7))}
     assert len(known.dry_runs(SPEC, 2)) == 1
+
+
+def test_many_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    keys = [ResidualKey(f"a{number}", "b", "c") for number in range(24)]
+
+    def write(key: ResidualKey) -> None:
+        Measurements(path, "lib").learn_residual(key, 1)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, keys))
+    assert set(Measurements(path, "lib").residuals()) == set(keys)
 
 
 @pytest.mark.parametrize(

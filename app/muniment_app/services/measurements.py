@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from muniment_runtime.contracts import KvType, ModelSpec, Need, NeedBasis, RunConfig
+from muniment_runtime.headroom.filelock import exclusive
 from muniment_runtime.model.files import write_atomic
 from muniment_runtime.planner.residual import Residual, ResidualKey, added, residual_of
 
@@ -26,6 +27,7 @@ _FORMAT = 1
 _MAX_DRY_RUNS = 4096
 _NEED_FIELDS = 7
 _MODEL_PARTS = 2
+_WAIT_S = 0.5
 _SEPARATOR = "|"
 _SEPARATORS_IN_RESIDUAL = 2
 
@@ -132,20 +134,16 @@ class Measurements:
     def _change(self, change: Callable[[_Facts], None]) -> None:
         """Apply a change to what lies on disk now, so that another instance's facts are kept."""
         with self._lock:
-            facts = self._read()
-            change(facts)
-            self._facts = facts
-            data = {
-                "format": _FORMAT,
-                "dry_runs": facts.dry_runs,
-                "unloadable": facts.unloadable,
-                "residuals": facts.residuals,
-            }
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                write_atomic(self._path, json.dumps(data, separators=(",", ":")).encode())
+                # Whoever does not let go in time is overtaken: a fact lost costs a repetition, a plan must not wait.
+                with exclusive(self._path.with_suffix(".lock"), _WAIT_S):
+                    self._facts = self._read()
+                    change(self._facts)
+                    write_atomic(self._path, _written(self._facts))
             except OSError as error:
                 log.warning("measurements.unwritten cause=%s", type(error).__name__)
+                change(self._facts)
 
     def _read(self) -> _Facts:
         try:
@@ -170,6 +168,16 @@ class Measurements:
                 if _whole_numbers(value) and key.count(_SEPARATOR) == _SEPARATORS_IN_RESIDUAL
             },
         )
+
+
+def _written(facts: _Facts) -> bytes:
+    data = {
+        "format": _FORMAT,
+        "dry_runs": facts.dry_runs,
+        "unloadable": facts.unloadable,
+        "residuals": facts.residuals,
+    }
+    return json.dumps(data, separators=(",", ":")).encode()
 
 
 def _table(raw: Mapping[str, object], name: str) -> dict[str, Any]:
