@@ -239,7 +239,6 @@ def _odd(tmp_path: Path, architecture: str, keys: dict[str, ShapeValue]) -> Mode
 @pytest.mark.parametrize(
     "keys",
     [
-        {"expert_count": 4, "expert_used_count": 8},
         {"expert_count": 100_000, "expert_used_count": 8},
         {"nextn_predict_layers": 9},
     ],
@@ -252,6 +251,12 @@ def test_a_file_on_which_the_library_gives_up_is_a_verdict(
     assert _code(prober.verify(spec)) == ("E-PROBE-CRASHED", "crash")
     good = _spec(model_cache / f"{SMALL}.gguf")
     assert isinstance(prober.sizes(good, CONFIGS[:1])[0], OracleSizes)
+
+
+def test_more_experts_used_than_there_are_is_refused_before_the_library_would_end_the_process(tmp_path: Path) -> None:
+    with pytest.raises(KnownError) as caught:
+        _odd(tmp_path, "llama", {"expert_count": 4, "expert_used_count": 8})
+    assert (caught.value.code, caught.value.params["what"]) == ("E-MODEL-MALFORMED", "expert_used_count")
 
 
 def test_an_architecture_that_the_library_does_not_know_is_a_verdict(tmp_path: Path, prober: Prober) -> None:
