@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
+from muniment_app.workers.start import USAGE, greeting, guarded
 from muniment_retrieval.pdf.handler import DocumentHandler
-from muniment_runtime.worker.guard import DOCUMENT_POLICY, apply_guard
+from muniment_runtime.worker.guard import DOCUMENT_POLICY
 from muniment_runtime.worker.host import claim_pipes, serve
-from muniment_runtime.worker.spawn import PARENT_PID_VARIABLE
 
 __all__ = ["ROLE", "main"]
 
 ROLE = "document"
-_USAGE = 2
 
 
 def main(role: str, arguments: Sequence[str]) -> int:
@@ -26,17 +24,16 @@ def main(role: str, arguments: Sequence[str]) -> int:
         arguments: What follows the role on the command line: nothing.
     """
     if arguments or role != ROLE:
-        return _USAGE
+        return USAGE
     stdin, stdout = claim_pipes()
-    parent = os.environ.get(PARENT_PID_VARIABLE, "")
     # Loaded before the fence goes up (shared libraries are mapped from files), initialised behind it.
     reader = importlib.import_module("muniment_retrieval.pdf.reader")
-    capabilities = apply_guard(DOCUMENT_POLICY, int(parent) if parent.isdigit() else None)
+    capabilities = guarded(DOCUMENT_POLICY)
     serve(
         DocumentHandler(reader.PdfReader()),
         stdin,
         stdout,
-        hello={"role": role, "capabilities": capabilities.to_json()},
+        hello=greeting(role, capabilities),
     )
     return 0
 

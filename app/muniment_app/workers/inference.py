@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from muniment_app.workers.start import USAGE, greeting, guarded
 from muniment_runtime.backends.base import Backend
 from muniment_runtime.backends.serving import InferenceHandler
-from muniment_runtime.worker.guard import INFERENCE_POLICY, apply_guard
+from muniment_runtime.worker.guard import INFERENCE_POLICY
 from muniment_runtime.worker.host import claim_pipes, serve
-from muniment_runtime.worker.spawn import PARENT_PID_VARIABLE
 
 __all__ = ["main"]
-
-_USAGE = 2
 
 
 def _llama_cpp() -> Backend:
@@ -40,10 +37,9 @@ def main(role: str, arguments: Sequence[str]) -> int:
     """
     fake = role == "inference-fake"
     if len(arguments) != (1 if fake else 0):
-        return _USAGE
+        return USAGE
     stdin, stdout = claim_pipes()
-    parent = os.environ.get(PARENT_PID_VARIABLE, "")
-    capabilities = apply_guard(INFERENCE_POLICY, int(parent) if parent.isdigit() else None)
+    capabilities = guarded(INFERENCE_POLICY)
     backend = _fake(Path(arguments[0])) if fake else _llama_cpp()
-    serve(InferenceHandler(backend), stdin, stdout, hello={"role": role, "capabilities": capabilities.to_json()})
+    serve(InferenceHandler(backend), stdin, stdout, hello=greeting(role, capabilities))
     return 0

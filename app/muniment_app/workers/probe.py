@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from muniment_app.workers.start import USAGE, greeting, guarded
 from muniment_runtime.backends.probing import PROBE_ROLE, DryModel, ProbeHandler
-from muniment_runtime.worker.guard import INFERENCE_POLICY, apply_guard
+from muniment_runtime.worker.guard import INFERENCE_POLICY
 from muniment_runtime.worker.host import claim_pipes, serve
-from muniment_runtime.worker.spawn import PARENT_PID_VARIABLE
 
 __all__ = ["main"]
-
-_USAGE = 2
 
 
 def main(role: str, arguments: Sequence[str]) -> int:
@@ -25,10 +22,9 @@ def main(role: str, arguments: Sequence[str]) -> int:
         arguments: What follows the role on the command line: nothing.
     """
     if arguments or role != PROBE_ROLE:
-        return _USAGE
+        return USAGE
     stdin, stdout = claim_pipes()
-    parent = os.environ.get(PARENT_PID_VARIABLE, "")
-    capabilities = apply_guard(INFERENCE_POLICY, int(parent) if parent.isdigit() else None)
+    capabilities = guarded(INFERENCE_POLICY)
     oracle = importlib.import_module("muniment_runtime.engine.oracle")
     library = importlib.import_module("muniment_runtime.engine.library").open_library()
 
@@ -36,5 +32,5 @@ def main(role: str, arguments: Sequence[str]) -> int:
         dry: DryModel = oracle.DryRun(library, path, model_id)
         return dry
 
-    serve(ProbeHandler(open_dry), stdin, stdout, hello={"role": role, "capabilities": capabilities.to_json()})
+    serve(ProbeHandler(open_dry), stdin, stdout, hello=greeting(role, capabilities))
     return 0
